@@ -1,0 +1,240 @@
+//! Questions, answers, and the only door to a decision.
+
+use crate::model::call::{Binding, Seq};
+use crate::model::journal::{Entry, Question};
+use crate::model::policy::{Channel, Choice};
+use crate::model::time::WallMs;
+use std::collections::BTreeMap;
+
+/// The questions of one run, and which of them are decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Docket {
+    questions: BTreeMap<Seq, Question>,
+    decided: BTreeMap<Seq, Choice>,
+}
+
+/// What a person answered, before anything is recorded. It says nothing by itself: only
+/// [`Docket::decide`] makes a decision of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The question it answers.
+    pub seq: Seq,
+    /// What the person was shown to be bound to.
+    pub binding: Binding,
+    /// What they chose.
+    pub choice: Choice,
+    /// Where they chose it.
+    pub channel: Channel,
+}
+
+/// A person's decision. Cannot be made anywhere else, cannot be read back from text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    seqs: Vec<Seq>,
+    choice: Choice,
+    channel: Channel,
+    wall: WallMs,
+    binding: Binding,
+}
+
+/// Why an answer decides nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotDecided {
+    /// No such call waits.
+    #[error("no call with this number waits for a decision")]
+    NotPending,
+    /// Somebody was faster.
+    #[error("this call is already decided")]
+    AlreadyDecided,
+    /// Too late.
+    #[error("the question has expired")]
+    Expired,
+    /// What waits is not what was shown.
+    #[error("the call that waits differs from the one that was shown")]
+    Differs,
+    /// Part of the arguments was not shown.
+    #[error("part of the arguments was not shown, so only this one call can be allowed")]
+    CutPreview,
+}
+
+impl Docket {
+    /// The docket of a journal.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Docket {
+        let mut docket = Docket::default();
+        for entry in entries {
+            docket.note(entry);
+        }
+        docket
+    }
+
+    /// Takes one more entry into account.
+    pub fn note(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Question(question) => {
+                // Asked anew, for instance after the tool changed: an older decision is void.
+                self.decided.remove(&question.seq);
+                self.questions.insert(question.seq, (**question).clone());
+            }
+            Entry::Decided { seqs, choice, .. } => {
+                self.decided.extend(seqs.iter().map(|seq| (*seq, *choice)));
+            }
+            Entry::Settled { seq, .. } => {
+                self.questions.remove(seq);
+            }
+            Entry::Asked { .. }
+            | Entry::Sent { .. }
+            | Entry::Timer { .. }
+            | Entry::Lookup { .. }
+            | Entry::Paused { .. }
+            | Entry::Resumed { .. }
+            | Entry::Ended { .. } => {}
+        }
+    }
+
+    /// The questions nobody has decided, in the order of their calls.
+    pub fn undecided(&self) -> impl Iterator<Item = &Question> {
+        self.questions.values().filter(|question| !self.decided.contains_key(&question.seq))
+    }
+
+    /// Has a question of this docket expired undecided?
+    #[must_use]
+    pub fn is_expired(&self, now: WallMs) -> bool {
+        self.undecided().any(|question| question.expires <= now)
+    }
+
+    /// Makes a decision of a person's answer. "For this run" and "always" cover every undecided call of
+    /// the same tool, connection and contract.
+    ///
+    /// # Errors
+    /// The answer is late, foreign, or more than was shown; it changes nothing.
+    pub fn decide(&self, answer: &Answer, now: WallMs) -> Result<Decision, NotDecided> {
+        let question = self.questions.get(&answer.seq).ok_or(NotDecided::NotPending)?;
+        if self.decided.contains_key(&answer.seq) {
+            return Err(NotDecided::AlreadyDecided);
+        }
+        if question.binding != answer.binding {
+            return Err(NotDecided::Differs);
+        }
+        if question.expires <= now {
+            return Err(NotDecided::Expired);
+        }
+        let alone = match answer.choice {
+            Choice::Once | Choice::Deny => true,
+            Choice::Run | Choice::Always => false,
+        };
+        if !alone && question.hidden_bytes > 0 {
+            return Err(NotDecided::CutPreview);
+        }
+        let covers = |other: &&Question| {
+            let (a, b) = (&other.binding, &question.binding);
+            other.seq == question.seq
+                || !alone && a.tool == b.tool && a.connection == b.connection && a.contract == b.contract
+        };
+        let seqs = self.undecided().filter(covers).map(|covered| covered.seq).collect();
+        let (choice, channel) = (answer.choice, answer.channel);
+        Ok(Decision { seqs, choice, channel, wall: now, binding: question.binding.clone() })
+    }
+}
+
+impl Decision {
+    /// The entry that records it.
+    #[must_use]
+    pub fn entry(&self) -> Entry {
+        Entry::Decided {
+            seqs: self.seqs.clone(),
+            choice: self.choice,
+            channel: self.channel,
+            wall: self.wall,
+        }
+    }
+
+    /// The calls it covers.
+    #[must_use]
+    pub fn seqs(&self) -> &[Seq] {
+        &self.seqs
+    }
+
+    /// What the person chose.
+    #[must_use]
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// What it is bound to; for an "always", what the rule is about.
+    #[must_use]
+    pub fn binding(&self) -> &Binding {
+        &self.binding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::digest::Digest;
+    use crate::model::ids::SourceId;
+    use crate::model::names::ToolRef;
+
+    fn binding(tool: &str, arguments: &str) -> Binding {
+        Binding {
+            tool: ToolRef { source: SourceId::from_random([1; 10]), raw: tool.parse().unwrap() },
+            connection: None,
+            contract: Digest::of(b"v1"),
+            arguments: Digest::of(arguments.as_bytes()),
+        }
+    }
+
+    fn question(seq: u32, tool: &str, hidden_bytes: u64) -> Entry {
+        Entry::Question(Box::new(Question {
+            seq: Seq(seq),
+            binding: binding(tool, &seq.to_string()),
+            address: format!("slack.{tool}"),
+            says: String::new(),
+            preview: "{}".to_owned(),
+            hidden_bytes,
+            because: vec![],
+            changes: vec![],
+            asked: WallMs(0),
+            expires: WallMs(100),
+        }))
+    }
+
+    #[track_caller]
+    fn check(entries: &[Entry], seq: u32, tool: &str, choice: Choice, now: u64, expected: &str) {
+        let binding = binding(tool, &seq.to_string());
+        let answer = Answer { seq: Seq(seq), binding, choice, channel: Channel::Terminal };
+        let shown = match Docket::of(entries).decide(&answer, WallMs(now)) {
+            Ok(decision) => decision.seqs().iter().map(Seq::to_string).collect::<Vec<_>>().join(" "),
+            Err(why) => why.to_string(),
+        };
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn once_and_deny_cover_one_call_and_the_others_every_call_of_the_tool() {
+        let asked = [question(1, "post", 0), question(2, "post", 0), question(3, "delete", 0)];
+        check(&asked, 1, "post", Choice::Once, 0, "c1");
+        check(&asked, 2, "post", Choice::Deny, 0, "c2");
+        check(&asked, 2, "post", Choice::Run, 0, "c1 c2");
+        check(&asked, 1, "post", Choice::Always, 0, "c1 c2");
+    }
+
+    #[test]
+    fn late_foreign_and_blind_answers_decide_nothing() {
+        let asked = [question(1, "post", 0), question(2, "post", 7)];
+        check(&asked, 9, "post", Choice::Once, 0, "no call with this number waits for a decision");
+        check(&asked, 1, "delete", Choice::Once, 0, "the call that waits differs from the one that was shown");
+        check(&asked, 1, "post", Choice::Once, 100, "the question has expired");
+        check(&asked, 2, "post", Choice::Run, 0, "part of the arguments was not shown, so only this one call can be allowed");
+        let decided = Docket::of(&asked)
+            .decide(
+                &Answer { seq: Seq(1), binding: binding("post", "1"), choice: Choice::Deny, channel: Channel::Page },
+                WallMs(1),
+            )
+            .unwrap();
+        let mut entries = asked.to_vec();
+        entries.push(decided.entry());
+        check(&entries, 1, "post", Choice::Once, 2, "this call is already decided");
+        assert_eq!(Docket::of(&entries).undecided().count(), 1);
+        assert!(Docket::of(&entries).is_expired(WallMs(100)));
+    }
+}

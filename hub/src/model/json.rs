@@ -1,0 +1,131 @@
+//! One JSON printer for everything that is digested or sent: keys sorted, integers in full.
+
+use serde_json::{Map, Value};
+
+/// `value` with the keys of every object in byte order, so that equal values print alike.
+#[must_use]
+pub fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            let mut out = Map::with_capacity(map.len());
+            for key in keys {
+                if let Some(inner) = map.get(key) {
+                    out.insert(key.clone(), sorted(inner));
+                }
+            }
+            Value::Object(out)
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// The exact bytes that are digested and sent for `value`.
+#[must_use]
+pub fn canonical(value: &Value) -> String {
+    sorted(value).to_string()
+}
+
+/// Parses JSON text as JavaScript prints it, where half a surrogate pair may stand alone; such
+/// halves become U+FFFD, because no other part of the hub could carry them.
+///
+/// # Errors
+/// The text is not JSON, or is nested deeper than 127 levels.
+pub fn parse_from_guest(text: &str) -> serde_json::Result<Value> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(first) => match well_formed(text) {
+            Some(repaired) => serde_json::from_str(&repaired),
+            None => Err(first),
+        },
+    }
+}
+
+/// Replaces escapes of unpaired surrogates; `None` when there is none.
+fn well_formed(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut changed = false;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let taken = match unit(escape) {
+            Some(0xd800..=0xdbff) => match escape.get(6..).and_then(unit) {
+                Some(0xdc00..=0xdfff) => 12,
+                _ => 0,
+            },
+            Some(0xdc00..=0xdfff) => 0,
+            Some(_) => 6,
+            None => 2,
+        };
+        if taken == 0 {
+            changed = true;
+            out.push_str("\\ufffd");
+            rest = escape.get(6..).unwrap_or("");
+        } else {
+            let (kept, after) = escape.split_at_checked(taken).unwrap_or((escape, ""));
+            out.push_str(kept);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    changed.then_some(out)
+}
+
+/// The code unit of a leading `\uXXXX`.
+fn unit(escape: &str) -> Option<u16> {
+    u16::from_str_radix(escape.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+/// Cuts `text` to at most `bytes_max` bytes, at a character.
+#[must_use]
+pub fn cut(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while end > 0 && !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn equal_values_print_alike_and_integers_stay_whole() {
+        let a = json!({"b": 9_007_199_254_740_993_i64, "a": {"y": 1, "x": u64::MAX}});
+        assert_eq!(canonical(&a), r#"{"a":{"x":18446744073709551615,"y":1},"b":9007199254740993}"#);
+    }
+
+    #[test]
+    fn lone_surrogates_become_replacement_characters() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(parse_from_guest(text).unwrap(), json!(expected), "{text}");
+        };
+        check(r#""a\ud800b""#, "a\u{fffd}b");
+        check(r#""\udc00""#, "\u{fffd}");
+        check(r#""\ud83d\ude00""#, "😀");
+        check(r#""\\ud800""#, "\\ud800");
+        check(r#""\ud800\ud83d\ude00""#, "\u{fffd}😀");
+        assert!(parse_from_guest("{").is_err());
+    }
+
+    #[test]
+    fn a_cut_falls_between_characters() {
+        assert_eq!(cut("éé", 3), "é");
+        assert_eq!(cut("abc", 9), "abc");
+        assert_eq!(cut("é", 1), "");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn order_of_keys_never_changes_the_print(keys in proptest::collection::btree_set("[a-z]{1,4}", 0..8)) {
+            let forward: Map<String, Value> = keys.iter().map(|k| (k.clone(), json!(1))).collect();
+            let backward: Map<String, Value> = keys.iter().rev().map(|k| (k.clone(), json!(1))).collect();
+            proptest::prop_assert_eq!(canonical(&Value::Object(forward)), canonical(&Value::Object(backward)));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The glossary as plain data: ids, names, calls, journal entries, envelopes, limits, error codes.
+//!
+//! Belongs here: what several rooms must agree on, and what is stored. Does not belong here: a
+//! decision, a clock, an effect. Stored shapes are promises: each names its version.
+
+pub mod call;
+pub mod contract;
+pub mod digest;
+pub mod envelope;
+pub mod error;
+pub mod ids;
+pub mod journal;
+pub mod json;
+pub mod limits;
+pub mod names;
+pub mod policy;
+pub mod run;
+pub mod source;
+pub mod time;
+pub mod turn;
+pub mod visible;
