@@ -2,18 +2,10 @@
 
 use crate::model::call::{Binding, Seq};
 use crate::model::digest::Digest;
+use crate::model::facts::SourcePolicy;
 use crate::model::names::{ConnectionName, ToolRef};
-use crate::model::policy::{Because, Choice, Effect, Policy, Rule, Ruling};
+use crate::model::policy::{Because, Choice, Effect, Rule, Ruling};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The policy of one source, or why it cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SourcePolicy {
-    /// As a person left it.
-    Usable(Policy),
-    /// The file does not parse: file, line and key. Everything of the source is denied.
-    Broken(String),
-}
 
 /// What people decided in one run so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -135,7 +127,7 @@ fn because(effect: Effect, reason: Because) -> Ruling {
 mod tests {
     use super::*;
     use crate::model::ids::SourceId;
-    use crate::model::policy::{Pin, Scope};
+    use crate::model::policy::{Pin, Policy, Scope};
     use crate::model::time::WallMs;
     use proptest::prelude::*;
 

@@ -63,8 +63,10 @@ fn types_are_blanked_and_everything_else_stays_where_it_was() {
     check("function f<T>(this: X, a?: T, ...b: T[]): a is T { return a }\nreturn f(1)", "function f   (         a    , ...b     )         { return a }\nreturn f(1)");
     check("import type { A } from 'a';\nreturn 1", ";                          \nreturn 1");
     check("let a!: number; return a", "let a         ; return a");
-    check("abstract class A<T> extends B<T> implements C, D { private readonly x?: T = 1; abstract y(): void; static z: T }\nreturn A",
-          "         class A    extends B                   {                  x     = 1;                       static z    }\nreturn A");
+    check(
+        "abstract class A<T> extends B<T> implements C, D { private readonly x?: T = 1; abstract y(): void; static z: T }\nreturn A",
+        "         class A    extends B                    {                  x     = 1;                     static z    }\nreturn A",
+    );
     check("declare const github: any;\nreturn github", ";                         \nreturn github");
     check("return <any>a", "return      a");
     check("const größe: number = 1; return größe", "const größe         = 1; return größe");

@@ -1,0 +1,197 @@
+//! How an attempt ends: it pauses for a person, it stops early, or the run is over.
+
+use super::calls::{State, unknown};
+use super::envelope::{Draft, fit};
+use super::{Effect, Engine, Stop, pending_envelope, preview};
+use crate::core::contract::changes;
+use crate::model::call::{Binding, Outcome, Seq};
+use crate::model::envelope::{Envelope, EnvelopeStatus};
+use crate::model::error::{ErrorCode, Failure};
+use crate::model::journal::{Entry, Question};
+use crate::model::policy::Because;
+use crate::model::run::RunStatus;
+use crate::model::time::{Now, WallMs};
+use crate::model::visible::first_sentence;
+use serde_json::Value;
+
+/// Characters of what a tool says about itself in a question.
+const SAYS_CHARS: usize = 200;
+
+impl Engine {
+    /// Every pending call becomes a question, and the attempt ends. Questions are published after that,
+    /// from the synced journal.
+    pub(super) fn pause(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let mut questions = Vec::new();
+        for seq in self.seqs(|state| matches!(state, State::NeedsPerson(_))) {
+            questions.extend(self.question(seq, now.wall));
+        }
+        let mut entries: Vec<Entry> =
+            questions.iter().map(|question| Entry::Question(Box::new(question.clone()))).collect();
+        entries.push(Entry::Paused { at: self.clock.now(), cost_us: self.take_cost() });
+        self.append(entries, true, out);
+        self.done = true;
+        let envelope = pending_envelope(&self.record, &questions, now.wall, self.call_lines());
+        out.push(Effect::Finish { status: RunStatus::AwaitingInput, envelope: Box::new(envelope) });
+        out.push(Effect::Publish(questions));
+    }
+
+    fn question(&self, seq: Seq, wall: WallMs) -> Option<Question> {
+        let call = self.calls.get(&seq)?;
+        let State::NeedsPerson(because) = &call.state else { return None };
+        let source = self.facts.sources.get(&call.binding.tool.source)?;
+        let tool = source.tools.get(&call.binding.tool.raw)?;
+        let changes = if because.contains(&Because::Changed) {
+            let reviewed = source.policy.pin(&call.binding.tool.raw).map(|pin| pin.contract);
+            let old = reviewed.filter(|pin| *pin != tool.digest).unwrap_or(call.binding.contract);
+            match self.facts.reviewed.get(&old) {
+                Some(old) => changes(old, &tool.contract),
+                None => vec!["the tool differs from what it was when this run began".to_owned()],
+            }
+        } else {
+            Vec::new()
+        };
+        let (preview, hidden_bytes) = preview(&call.arguments);
+        Some(Question {
+            seq,
+            binding: Binding { contract: tool.digest, ..call.binding.clone() },
+            address: call.address.clone(),
+            says: first_sentence(tool.contract.description(), SAYS_CHARS),
+            preview,
+            hidden_bytes,
+            because: because.clone(),
+            changes,
+            asked: wall,
+            expires: wall.plus(self.record.limits.approval_ttl_ms),
+        })
+    }
+
+    /// Nothing new leaves. Reads are dropped; writes on their way are waited for, or, once time is up,
+    /// settled as unknown.
+    pub(super) fn progress_to_stop(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let time_is_up = now.tick >= self.deadline();
+        let mut waits = false;
+        for seq in self.seqs(|state| matches!(state, State::InFlight { .. } | State::Dialling)) {
+            let state = self.calls.get(&seq).map(|call| call.state.clone());
+            if state == Some(State::InFlight { write: true }) {
+                if !time_is_up {
+                    waits = true;
+                    continue;
+                }
+                let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
+                let failure = unknown(&address, "the attempt ran out of time before the answer arrived");
+                self.settle(seq, Outcome::Failed(failure), 0, true, out);
+            } else {
+                self.set_state(seq, State::Settled);
+            }
+            out.push(Effect::Abandon(seq));
+        }
+        if waits {
+            out.push(Effect::WakeAt(self.deadline()));
+            return;
+        }
+        self.end(now, out);
+    }
+
+    /// The attempt is over: with what the program returned, or with why it stopped.
+    pub(super) fn end(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let stop = self.stop.take();
+        self.done = true;
+        let returned = match self.returned() {
+            Some(Ok(json)) => Some(Ok(json.map(str::to_owned))),
+            Some(Err(failure)) => Some(Err(failure)),
+            None => None,
+        };
+        let (status, result, error) = match (stop, returned) {
+            (Some(Stop { status: None, failure }), _) => {
+                // The journal as it stands is enough to go on from.
+                self.append(Vec::new(), true, out);
+                let envelope = self.envelope(EnvelopeStatus::Running, None, failure);
+                out.push(Effect::Finish { status: RunStatus::Running, envelope: Box::new(envelope) });
+                return;
+            }
+            (Some(Stop { status: Some(status), failure }), _) => (status, None, failure),
+            (None, Some(Ok(json))) => (RunStatus::Completed, json, None),
+            (None, Some(Err(failure))) => (RunStatus::Failed, None, Some(failure)),
+            (None, None) => {
+                let failure = Failure::new(ErrorCode::Bug, "the run ended without a reason");
+                (RunStatus::Failed, None, Some(failure))
+            }
+        };
+        let shown = match status {
+            RunStatus::Completed => EnvelopeStatus::Completed,
+            RunStatus::Cancelled => EnvelopeStatus::Cancelled,
+            RunStatus::Failed | RunStatus::Expired | RunStatus::Running | RunStatus::AwaitingInput => {
+                EnvelopeStatus::Failed
+            }
+        };
+        let envelope = Box::new(self.envelope(shown, result.as_deref(), error));
+        let entry =
+            Entry::Ended { status, envelope: envelope.clone(), wall: now.wall, cost_us: self.take_cost() };
+        self.append(vec![entry], true, out);
+        out.push(Effect::Finish { status, envelope });
+    }
+
+    /// The journal can take no more: say what is known to have happened, and stop.
+    pub(super) fn append_failed(&mut self, why: &str, out: &mut Vec<Effect>) {
+        self.done = true;
+        for seq in self.seqs(|state| matches!(state, State::InFlight { write: true })) {
+            if let Some(call) = self.calls.get(&seq) {
+                self.writes.push((call.address.clone(), true));
+            }
+        }
+        let failure = Failure::new(ErrorCode::JournalWriteFailed, format!("the journal could not be written: {why}"));
+        let envelope = Box::new(self.envelope(EnvelopeStatus::Failed, None, Some(failure)));
+        out.push(Effect::Finish { status: RunStatus::Running, envelope });
+    }
+
+    fn envelope(&self, status: EnvelopeStatus, result: Option<&str>, error: Option<Failure>) -> Envelope {
+        let mut notices = self.record.notices.clone();
+        if status != EnvelopeStatus::Completed {
+            notices.extend(self.write_notices());
+        }
+        // A promise that returned `undefined` has no result.
+        let result = result.and_then(|json| serde_json::from_str::<Value>(json).ok());
+        fit(
+            Draft {
+                run_id: self.record.id.clone(),
+                status,
+                result,
+                error,
+                logs: self.logs.clone(),
+                logs_dropped: self.logs_dropped > 0,
+                calls: self.call_lines(),
+                pending: Vec::new(),
+                notices,
+            },
+            self.record.limits.inline_result_bytes,
+        )
+    }
+
+    /// What a reader of a run that did not complete must know before doing anything again.
+    fn write_notices(&self) -> Vec<String> {
+        let mut counts = std::collections::BTreeMap::new();
+        for (address, unknown) in &self.writes {
+            *counts.entry((*unknown, address.as_str())).or_insert(0u32) += 1;
+        }
+        let listed = |wanted: bool| {
+            let lines: Vec<String> = counts
+                .iter()
+                .filter(|((unknown, _), _)| *unknown == wanted)
+                .map(|((_, address), count)| match count {
+                    1 => (*address).to_owned(),
+                    many => format!("{address} ({many} times)"),
+                })
+                .collect();
+            lines.join(", ")
+        };
+        let (happened, perhaps) = (listed(false), listed(true));
+        let mut notices = Vec::new();
+        if !happened.is_empty() {
+            notices.push(format!("These writes happened and are not undone: {happened}."));
+        }
+        if !perhaps.is_empty() {
+            notices.push(format!("These writes may have happened; check before repeating them: {perhaps}."));
+        }
+        notices
+    }
+}
