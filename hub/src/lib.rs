@@ -10,5 +10,7 @@
     )
 )]
 
+pub mod adapters;
 pub mod core;
 pub mod model;
+pub mod ports;

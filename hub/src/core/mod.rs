@@ -8,7 +8,7 @@ pub mod approvals;
 pub mod code;
 pub mod contract;
 pub mod engine;
-// pub mod index;
+pub mod index;
 pub mod policy;
 pub mod runs;
 pub mod typegen;

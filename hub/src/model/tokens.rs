@@ -121,9 +121,15 @@ fn space_cost(spaces: &str, next: Option<Kind>) -> (usize, Lead) {
     (cost, lead)
 }
 
-/// Letters of other scripts, symbols: from above by their UTF-8 length.
+/// Letters of other scripts, symbols: from above by their UTF-8 length, except where a letter is known
+/// to be at most one token.
 fn other_cost(text: &str) -> usize {
-    text.chars().map(|c| if c.len_utf8() <= 2 { 2 } else { 2 * (c.len_utf8() - 1) }).sum()
+    let cost = |c: char| match c {
+        '\u{3000}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{ff00}'..='\u{ffef}' => 2,
+        c if c.len_utf8() <= 2 => 2,
+        c => 2 * (c.len_utf8() - 1),
+    };
+    text.chars().map(cost).sum()
 }
 
 /// Is `word` a line of `words.txt`?

@@ -1,0 +1,5 @@
+//! Postings of the search index: in memory.
+
+mod memory;
+
+pub use memory::MemoryPostings;

@@ -1,0 +1,337 @@
+//! One guest: boots the prelude, runs turns, and says what each asked for.
+
+use super::host::{Host, object};
+use super::meter::{Meter, MeterKind};
+use super::raw::{Bytecode, run};
+use super::values::{is_out_of_memory, parse};
+use crate::model::json::cut;
+use crate::model::nearest::nearest;
+use crate::model::turn::{Answer, Delivery, GuestEnd, GuestLimit, Program, Turn, Yielded};
+use rquickjs::context::intrinsic;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime, Value};
+use std::rc::Rc;
+
+const PRELUDE: &str = include_str!("prelude.js");
+/// The name guest code has in stack lines.
+const CODE_NAME: &str = "code.js";
+/// Guest code starts on the second line, behind the opening of its function.
+const OPENING: &str = "(async () => {\n";
+const CLOSING: &str = "\n})()";
+/// Bytes of an error message.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// Intrinsics of the guest: no `Eval`, so nothing in it can compile; no `Performance`, so no real clock.
+type GuestIntrinsics = ((
+    intrinsic::Date,
+    intrinsic::RegExp,
+    intrinsic::RegExpCompiler,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+    intrinsic::DOMException,
+),);
+type CompilerIntrinsics = ((intrinsic::Eval, intrinsic::RegExpCompiler),);
+
+/// One run's code, for one attempt.
+pub(super) struct Guest {
+    // Fields drop in this order: everything that points into the runtime goes before it.
+    main: Option<Persistent<Promise<'static>>>,
+    inner: Persistent<Object<'static>>,
+    context: Context,
+    compiler: Context,
+    runtime: Runtime,
+    host: Rc<Host>,
+    ended: bool,
+}
+
+/// What can be made before the program is known.
+pub(super) struct Blank {
+    runtime: Runtime,
+    compiler: Context,
+    context: Context,
+    prelude: Bytecode,
+}
+
+impl Blank {
+    /// A runtime with the prelude compiled.
+    pub(super) fn new(stack_bytes: usize) -> Result<Blank, Error> {
+        let runtime = Runtime::new()?;
+        runtime.set_max_stack_size(stack_bytes);
+        let compiler = Context::custom::<CompilerIntrinsics>(&runtime)?;
+        let context = Context::custom::<GuestIntrinsics>(&runtime)?;
+        let prelude = compiler.with(|ctx| Bytecode::compile(&ctx, PRELUDE, "hub"))?;
+        Ok(Blank { runtime, compiler, context, prelude })
+    }
+
+    /// A guest that has run nothing yet.
+    pub(super) fn open(self, program: Program, kind: MeterKind) -> Result<Guest, Error> {
+        let Blank { runtime, compiler, context, prelude } = self;
+        let memory_bytes = usize::try_from(program.memory_bytes).unwrap_or(usize::MAX);
+        let host = Host::new(program, Meter::new(kind));
+        // The prelude itself does not count against the guest's budget.
+        host.begin_step(0, u64::MAX / 2);
+        let inner = context.with(|ctx| {
+            let function: Function<'_> = run(&ctx, &prelude)?.get()?;
+            let inner: Object<'_> = function.call((object(&ctx, &host)?,))?;
+            Ok::<_, Error>(Persistent::save(&ctx, inner))
+        })?;
+        runtime.set_memory_limit(memory_bytes);
+        let polled = Rc::clone(&host);
+        runtime.set_interrupt_handler(Some(Box::new(move || polled.meter.poll())));
+        Ok(Guest { main: None, inner, context, compiler, runtime, host, ended: false })
+    }
+}
+
+/// Why a step went no further.
+enum Stuck {
+    Limit(GuestLimit),
+    Threw(GuestEnd),
+}
+
+impl Guest {
+    /// Runs one turn to quiescence.
+    pub(super) fn step(&mut self, turn: Turn) -> Yielded {
+        self.host.begin_step(turn.at.0, turn.budget_us);
+        let end = match self.deliver(turn.delivery).and_then(|()| self.drain()) {
+            Ok(()) => self.main_end(),
+            Err(Stuck::Limit(limit)) => Some(GuestEnd::Limit(limit)),
+            Err(Stuck::Threw(end)) => Some(end),
+        };
+        let end = match (self.host.limit.get(), end) {
+            (Some(limit), _) => Some(GuestEnd::Limit(limit)),
+            (None, _) if self.host.meter.check() => Some(GuestEnd::Limit(GuestLimit::Compute)),
+            (None, end) => end,
+        };
+        let mut yielded = self.host.yielded.take();
+        if end.is_some() && !self.ended {
+            self.ended = true;
+            yielded.end = end;
+        } else if let Some(GuestEnd::Limit(limit)) = end {
+            yielded.end = Some(GuestEnd::Limit(limit));
+        }
+        yielded.cost_us = self.host.meter.spent_us();
+        yielded
+    }
+
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), Stuck> {
+        if delivery == Delivery::Start {
+            return self.start();
+        }
+        let inner = self.inner.clone();
+        let host = Rc::clone(&self.host);
+        let threw = self.context.with(|ctx| {
+            let delivered = inner.restore(&ctx).and_then(|inner| deliver_to(&ctx, &inner, delivery));
+            delivered.err().map(|_| caught(&ctx, &host, self.inner.clone()))
+        });
+        threw.map_or(Ok(()), Err)
+    }
+
+    fn start(&mut self) -> Result<(), Stuck> {
+        let source = format!("{OPENING}{}{CLOSING}", self.host.program.body);
+        let code = self.compiler.with(|ctx| {
+            Bytecode::compile(&ctx, &source, CODE_NAME).map_err(|_| {
+                let error = ctx.catch();
+                if is_out_of_memory(&error) {
+                    return Stuck::Limit(GuestLimit::Memory);
+                }
+                if self.host.meter.check() {
+                    return Stuck::Limit(GuestLimit::Compute);
+                }
+                let error = error.as_object();
+                let text = |key: &str| error.and_then(|error| error.get::<_, String>(key).ok());
+                let message = text("message").unwrap_or_else(|| "the code does not compile".to_owned());
+                let place = text("stack").map(|stack| places(&stack)).unwrap_or_default();
+                Stuck::Threw(GuestEnd::Syntax(format!("{message} {}", place.trim()).trim().to_owned()))
+            })
+        })?;
+        let host = Rc::clone(&self.host);
+        let started = self.context.with(|ctx| {
+            let made = run(&ctx, &code).and_then(|value| {
+                let promise = Promise::from_value(value)?;
+                Ok(Persistent::save(&ctx, promise))
+            });
+            made.map_err(|_| caught(&ctx, &host, self.inner.clone()))
+        });
+        self.main = Some(started?);
+        Ok(())
+    }
+
+    /// Runs jobs until none is left or the budget is used up.
+    fn drain(&self) -> Result<(), Stuck> {
+        loop {
+            if self.host.meter.check() {
+                return Err(Stuck::Limit(GuestLimit::Compute));
+            }
+            if let Some(limit) = self.host.limit.get() {
+                return Err(Stuck::Limit(limit));
+            }
+            match self.runtime.execute_pending_job() {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(_) if self.host.meter.check() => return Err(Stuck::Limit(GuestLimit::Compute)),
+                Err(_) => {
+                    let memory = self.context.with(|ctx| is_out_of_memory(&ctx.catch()));
+                    if memory {
+                        return Err(Stuck::Limit(GuestLimit::Memory));
+                    }
+                }
+            }
+        }
+    }
+
+    /// How the program's own promise settled, once.
+    fn main_end(&self) -> Option<GuestEnd> {
+        if self.ended {
+            return None;
+        }
+        let main = self.main.clone()?;
+        self.context.with(|ctx| {
+            let main = main.restore(&ctx).ok()?;
+            match main.state() {
+                PromiseState::Pending => None,
+                PromiseState::Resolved | PromiseState::Rejected => {
+                    let end = match main.result::<Value<'_>>() {
+                        None => return None,
+                        Some(Ok(value)) => self.returned(&ctx, &value),
+                        Some(Err(_)) => match caught(&ctx, &self.host, self.inner.clone()) {
+                            Stuck::Limit(limit) => GuestEnd::Limit(limit),
+                            Stuck::Threw(end) => end,
+                        },
+                    };
+                    Some(end)
+                }
+            }
+        })
+    }
+
+    fn returned<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>) -> GuestEnd {
+        let text = self.inner.clone().restore(ctx).and_then(|inner| {
+            let to_text: Function<'js> = inner.get("toText")?;
+            to_text.call::<_, Option<rquickjs::String<'js>>>((value.clone(),))
+        });
+        match text {
+            Ok(None) => GuestEnd::Returned(None),
+            Ok(Some(text)) => match text.to_string() {
+                Ok(text) => match self.host.plain(&text) {
+                    Ok(text) => GuestEnd::Returned(Some(text)),
+                    Err(why) => GuestEnd::NotJson(format!("the returned value cannot be used: {why}")),
+                },
+                Err(_) => GuestEnd::NotJson("the returned value is not well-formed text".to_owned()),
+            },
+            Err(_) => match caught(ctx, &self.host, self.inner.clone()) {
+                Stuck::Limit(limit) => GuestEnd::Limit(limit),
+                Stuck::Threw(GuestEnd::Threw { message, .. }) => {
+                    let first = message.lines().next().unwrap_or("").to_owned();
+                    GuestEnd::NotJson(format!("the returned value cannot be written as JSON: {first}"))
+                }
+                Stuck::Threw(other) => other,
+            },
+        }
+    }
+}
+
+fn deliver_to<'js>(ctx: &Ctx<'js>, inner: &Object<'js>, delivery: Delivery) -> Result<(), Error> {
+    match delivery {
+        Delivery::Start => Ok(()),
+        Delivery::Call { seq, answer } => match answer {
+            Answer::Json(text) => {
+                let settle: Function<'_> = inner.get("settle")?;
+                settle.call((seq.0, parse(ctx, &text)?))
+            }
+            Answer::Text(text) => {
+                let settle: Function<'_> = inner.get("settle")?;
+                settle.call((seq.0, parse(ctx, &text)?, text))
+            }
+            Answer::Error(text) => {
+                let fail: Function<'_> = inner.get("fail")?;
+                fail.call((seq.0, parse(ctx, &text)?))
+            }
+        },
+        Delivery::Timer { id } => {
+            let fire: Function<'_> = inner.get("fire")?;
+            fire.call::<_, Value<'_>>((id,)).map(|_| ())
+        }
+        Delivery::Lookup { id, answer } => {
+            let found: Function<'_> = inner.get("found")?;
+            let (ok, text) = match answer {
+                Ok(text) => (true, text),
+                Err(text) => (false, text),
+            };
+            found.call((id, ok, text))
+        }
+    }
+}
+
+/// What the pending exception means: a limit, or something the code threw.
+fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stuck {
+    let error = ctx.catch();
+    if host.meter.check() {
+        return Stuck::Limit(GuestLimit::Compute);
+    }
+    if is_out_of_memory(&error) {
+        return Stuck::Limit(GuestLimit::Memory);
+    }
+    let explained = inner.restore(ctx).and_then(|inner| {
+        let explain: Function<'_> = inner.get("explain")?;
+        let hint: Function<'_> = inner.get("hint")?;
+        Ok((explain.call::<_, String>((error.clone(),))?, hint.call::<_, Option<String>>((error,))?))
+    });
+    match explained {
+        Ok((text, hint)) => {
+            let (head, stack) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+            let message = format!("{head}\n{}", places(stack));
+            let message = cut(message.trim_end(), MESSAGE_BYTES_MAX).to_owned();
+            let hint = hint.or_else(|| missing_global(&message, host));
+            Stuck::Threw(GuestEnd::Threw { message, hint })
+        }
+        Err(_) if host.meter.check() => Stuck::Limit(GuestLimit::Compute),
+        Err(_) => Stuck::Limit(GuestLimit::Memory),
+    }
+}
+
+/// The lines of a stack that lie in the guest's own code, counted from its own first line.
+fn places(stack: &str) -> String {
+    let mut lines = Vec::new();
+    for line in stack.lines().take(64) {
+        let Some((before, place)) = line.split_once(CODE_NAME) else { continue };
+        let mut numbers = place.trim_start_matches(':').split(|c: char| !c.is_ascii_digit());
+        let mut next = || numbers.next().and_then(|digits| digits.parse::<u32>().ok());
+        let (Some(line), column) = (next(), next()) else { continue };
+        let function = before.trim().trim_start_matches("at ").trim_end_matches('(').trim();
+        let function = if function.is_empty() || function == "<anonymous>" { String::new() } else { format!("{function} ") };
+        let column = column.map(|column| format!(", column {column}")).unwrap_or_default();
+        lines.push(format!("    at {function}line {}{column}", line.saturating_sub(1).max(1)));
+    }
+    lines.truncate(8);
+    lines.join("\n")
+}
+
+/// A better hint for names that are not there: what is not available, or which source was meant.
+fn missing_global(message: &str, host: &Host) -> Option<String> {
+    let name = message.strip_prefix("ReferenceError: ")?.split(" is not defined").next()?;
+    let name = name.trim_matches('\'');
+    let advice = match name {
+        "fetch" | "XMLHttpRequest" | "WebSocket" => {
+            "There is no network here; call the user's sources instead."
+        }
+        "require" | "module" | "exports" | "process" | "Buffer" => {
+            "This is not Node.js: there are no modules, files or environment. Uint8Array, TextEncoder, atob and btoa work."
+        }
+        "URL" | "URLSearchParams" => "Build the string by hand with encodeURIComponent.",
+        "setInterval" | "setImmediate" => "Use setTimeout, up to 30 seconds.",
+        "eval" | "Function" => "Code cannot be made from text here; write it out.",
+        _ => "",
+    };
+    if !advice.is_empty() {
+        return Some(advice.to_owned());
+    }
+    let close = nearest(name, host.namespaces(), 3);
+    let listed: Vec<&str> = if close.is_empty() { host.namespaces().take(12).collect() } else { close };
+    if listed.is_empty() {
+        return None;
+    }
+    Some(format!("The sources here are globals: {}. Search finds others.", listed.join(", ")))
+}

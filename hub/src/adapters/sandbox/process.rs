@@ -1,0 +1,225 @@
+//! The hub's side of a worker: start it ahead, drive it turn by turn, and kill it at its budget.
+
+use super::frame::{self, FromWorker, ToWorker};
+use super::worker::WORKER_ARGUMENT;
+use crate::model::turn::{GuestLimit, Program, Turn, Yielded};
+use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+
+/// Workers started ahead.
+const AHEAD: usize = 1;
+/// How long a worker may take to lock itself down.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How often the budget of a running step is looked at.
+const WATCH_EVERY: Duration = Duration::from_millis(25);
+/// CPU time over the budget after which a worker is killed: the engine's own limit is a polite one.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Runs each guest in a process of its own.
+#[derive(Debug, Clone)]
+pub struct WorkerSandbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    build: String,
+    /// Asks the one thread that starts workers: their parent-death signal follows that thread.
+    spawner: mpsc::Sender<oneshot::Sender<std::io::Result<Worker>>>,
+    ahead: Mutex<Vec<Worker>>,
+}
+
+impl WorkerSandbox {
+    /// Workers are `program` run with [`WORKER_ARGUMENT`]; `build` is checked in the handshake.
+    ///
+    /// # Errors
+    /// The thread that starts workers cannot be made.
+    pub fn new(program: PathBuf, build: String) -> std::io::Result<WorkerSandbox> {
+        let (spawner, requests) = mpsc::channel::<oneshot::Sender<std::io::Result<Worker>>>();
+        std::thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(move || {
+            for answer in requests {
+                let _ = answer.send(Worker::spawn(&program));
+            }
+        })?;
+        Ok(WorkerSandbox { shared: Arc::new(Shared { build, spawner, ahead: Mutex::default() }) })
+    }
+
+    /// Starts a worker ahead, unless one waits already. Never fails: the next run starts its own.
+    pub fn prepare(&self) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            if this.lock().len() >= AHEAD {
+                return;
+            }
+            if let Ok(worker) = this.spawn().await {
+                let mut ahead = this.lock();
+                if ahead.len() < AHEAD {
+                    ahead.push(worker);
+                }
+            }
+        });
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
+        self.shared.ahead.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn spawn(&self) -> Result<Worker, SandboxError> {
+        let unavailable = |error: std::io::Error| SandboxError::Unavailable(error.to_string());
+        let (answer, spawned) = oneshot::channel();
+        let gone = || SandboxError::Unavailable("the thread that starts workers is gone".to_owned());
+        self.shared.spawner.send(answer).map_err(|_| gone())?;
+        let mut worker = spawned.await.map_err(|_| gone())?.map_err(unavailable)?;
+        let ready = tokio::time::timeout(READY_WITHIN, worker.receive()).await;
+        match ready {
+            Ok(Ok(FromWorker::Ready { build, .. })) if build == self.shared.build => Ok(worker),
+            Ok(Ok(FromWorker::Ready { .. })) => Err(SandboxError::Unavailable(
+                "the program on disk was replaced while this process ran; restart it".to_owned(),
+            )),
+            Ok(Ok(FromWorker::Opened(_) | FromWorker::Yielded(_))) => {
+                Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
+            }
+            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
+            Err(_) => Err(SandboxError::Unavailable("the worker did not become ready in time".to_owned())),
+        }
+    }
+}
+
+impl Sandbox for WorkerSandbox {
+    type Guest = Worker;
+
+    async fn open(&self, program: Program) -> Result<Worker, SandboxError> {
+        let waiting = self.lock().pop();
+        let mut worker = match waiting {
+            Some(worker) => worker,
+            None => self.spawn().await?,
+        };
+        self.prepare();
+        let open = ToWorker::Open { build: self.shared.build.clone(), program };
+        worker.send(&open).await.map_err(|error| SandboxError::Unavailable(worker.obituary(&error)))?;
+        match tokio::time::timeout(READY_WITHIN, worker.receive()).await {
+            Ok(Ok(FromWorker::Opened(Ok(())))) => Ok(worker),
+            Ok(Ok(FromWorker::Opened(Err(why)))) => Err(SandboxError::Unavailable(why)),
+            Ok(Ok(FromWorker::Ready { .. } | FromWorker::Yielded(_))) => {
+                Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
+            }
+            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
+            Err(_) => Err(SandboxError::Unavailable("the worker did not open the program in time".to_owned())),
+        }
+    }
+}
+
+/// One worker process. Dropping it kills it.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    to: pipe::Sender,
+    from: pipe::Receiver,
+}
+
+impl Worker {
+    fn spawn(program: &PathBuf) -> std::io::Result<Worker> {
+        let mut child = Command::new(program)
+            .arg(WORKER_ARGUMENT)
+            .env_clear()
+            // Set before the process starts: local time must not open a file once it is locked down.
+            .env("TZ", "UTC0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let Some((stdin, stdout)) = pipes else {
+            return Err(std::io::Error::other("the worker has no pipes"));
+        };
+        let to = pipe::Sender::from_owned_fd(stdin.into());
+        let from = pipe::Receiver::from_owned_fd(stdout.into());
+        Ok(Worker { child, to: to?, from: from? })
+    }
+
+    async fn send(&mut self, message: &ToWorker) -> std::io::Result<()> {
+        self.to.write_all(&frame::encode(message)?).await
+    }
+
+    async fn receive(&mut self) -> std::io::Result<FromWorker> {
+        read_frame(&mut self.from).await
+    }
+
+    /// How the process ended, as far as it can be known.
+    fn obituary(&mut self, error: &std::io::Error) -> String {
+        match self.child.try_wait() {
+            Ok(Some(status)) => format!("it ended with {status}"),
+            Ok(None) | Err(_) => error.to_string(),
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Guest for Worker {
+    async fn step(&mut self, turn: Turn) -> Result<Yielded, SandboxError> {
+        let budget = Duration::from_micros(turn.budget_us);
+        let cpu_before = cpu_of(self.child.id());
+        let since = Instant::now();
+        self.send(&ToWorker::Step(turn))
+            .await
+            .map_err(|error| SandboxError::Crashed(self.obituary(&error)))?;
+        let received = {
+            // Reading is not restarted by a look at the watch: a frame may arrive in pieces.
+            let (child, from) = (self.child.id(), &mut self.from);
+            let mut reading = std::pin::pin!(read_frame(from));
+            loop {
+                tokio::select! {
+                    biased;
+                    received = &mut reading => break Some(received),
+                    () = tokio::time::sleep(WATCH_EVERY) => {}
+                }
+                let wall = since.elapsed();
+                let cpu = cpu_of(child).zip(cpu_before).map(|(now, before)| now.saturating_sub(before));
+                if cpu.is_some_and(|cpu| cpu > budget + GRACE) || wall > budget * 3 + 10 * GRACE {
+                    break None;
+                }
+            }
+        };
+        match received {
+            Some(Ok(FromWorker::Yielded(yielded))) => Ok(*yielded),
+            Some(Ok(FromWorker::Ready { .. } | FromWorker::Opened(_))) => {
+                Err(SandboxError::Crashed("the worker spoke out of turn".to_owned()))
+            }
+            Some(Err(error)) => Err(SandboxError::Crashed(self.obituary(&error))),
+            None => {
+                self.kill();
+                Err(SandboxError::Killed(GuestLimit::Compute))
+            }
+        }
+    }
+}
+
+async fn read_frame(from: &mut pipe::Receiver) -> std::io::Result<FromWorker> {
+    let mut prefix = [0; 4];
+    from.read_exact(&mut prefix).await?;
+    let mut body = vec![0; frame::length(prefix)?];
+    from.read_exact(&mut body).await?;
+    frame::decode(&body)
+}
+
+/// CPU time a process has used; `None` where the system does not say.
+fn cpu_of(process: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,163 @@
+//! The text of `search`, and the inventory that the server's instructions carry.
+
+use crate::core::typegen::signature;
+use crate::model::facts::{Facts, SourceFacts};
+use crate::model::source::ManifestTool;
+use crate::model::tokens::estimate;
+use crate::model::visible::{first_sentence, one_line};
+use std::fmt::Write as _;
+
+/// Characters of a tool's description in a hit.
+const SAYS_CHARS: usize = 140;
+/// Tokens of one search answer.
+const SEARCH_TOKENS: usize = 2_500;
+/// Tokens of the inventory in the instructions.
+const INVENTORY_TOKENS: usize = 220;
+/// Characters of a label in the inventory.
+const LABEL_CHARS: usize = 60;
+
+/// What a search found.
+#[derive(Default)]
+pub(super) struct Listing<'a> {
+    pub(super) query: String,
+    pub(super) hits: Vec<Hit<'a>>,
+    pub(super) more: usize,
+    pub(super) hidden: usize,
+}
+
+/// One tool of an answer.
+pub(super) struct Hit<'a> {
+    pub(super) source: &'a SourceFacts,
+    pub(super) tool: &'a ManifestTool,
+    pub(super) asks: bool,
+}
+
+/// Groups hits by namespace, in the order of each namespace's best hit.
+pub(super) fn render(listing: &Listing<'_>, within: Option<&SourceFacts>) -> String {
+    let mut text = String::new();
+    let mut order: Vec<&SourceFacts> = Vec::new();
+    for hit in &listing.hits {
+        if !order.iter().any(|known| known.record.id == hit.source.record.id) {
+            order.push(hit.source);
+        }
+    }
+    let mut more = listing.more;
+    let mut used = 0;
+    for source in order {
+        let mut headed = false;
+        for hit in listing.hits.iter().filter(|hit| hit.source.record.id == source.record.id) {
+            let block = block(hit);
+            used += estimate(&block);
+            if used > SEARCH_TOKENS {
+                more += 1;
+                continue;
+            }
+            if !headed {
+                let _ = writeln!(text, "{}{}", source.record.namespace, connections(source));
+                headed = true;
+            }
+            text.push_str(&block);
+        }
+    }
+    if listing.hits.is_empty() {
+        text.push_str(&nothing(listing, within));
+    }
+    if more > 0 {
+        let advice = if within.is_some() { "Narrow the query." } else { "Narrow the query or pass namespace." };
+        let _ = writeln!(text, "{more} more {}. {advice}", if more == 1 { "match" } else { "matches" });
+    }
+    if listing.hidden > 0 {
+        let what = if listing.hidden == 1 { "match is" } else { "matches are" };
+        let _ = writeln!(text, "{} {what} hidden: denied by the user's policy.", listing.hidden);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn block(hit: &Hit<'_>) -> String {
+    let tool = hit.tool;
+    let mut block = format!(
+        "  {}{}\n",
+        signature(hit.source.record.namespace.as_str(), tool.name.as_str(), &tool.contract),
+        if hit.asks { "   [asks]" } else { "" }
+    );
+    let says = first_sentence(tool.contract.description(), SAYS_CHARS);
+    let says = if says.is_empty() { one_line(tool.contract.title().unwrap_or(""), SAYS_CHARS) } else { says };
+    if !says.is_empty() {
+        let _ = writeln!(block, "    {says}");
+    }
+    block
+}
+
+/// `  (connections: personal*, work)`, the default starred; nothing without connections.
+pub(super) fn connections(source: &SourceFacts) -> String {
+    if source.connections.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = source
+        .connections
+        .iter()
+        .map(|name| {
+            let star = if source.default_connection.as_ref() == Some(name) { "*" } else { "" };
+            format!("{name}{star}")
+        })
+        .collect();
+    format!("  (connections: {})", names.join(", "))
+}
+
+fn nothing(listing: &Listing<'_>, within: Option<&SourceFacts>) -> String {
+    let query = one_line(&listing.query, 80);
+    match within {
+        _ if listing.hidden > 0 => String::new(),
+        Some(source) if listing.query.is_empty() => {
+            format!("`{}` has no tools.\n", source.record.namespace)
+        }
+        Some(source) => {
+            let namespace = &source.record.namespace;
+            format!("Nothing in `{namespace}` matches \"{query}\". Search without a query to list all its tools.\n")
+        }
+        None => format!(
+            "Nothing matches \"{query}\". Try other words, or search with an empty query to list the namespaces.\n"
+        ),
+    }
+}
+
+/// The answer to an empty search: every namespace with its number of tools.
+pub(super) fn namespaces(facts: &Facts) -> String {
+    let visible = facts.visible();
+    if visible.is_empty() {
+        return "The hub has no sources yet. The user can add one in a terminal: `capabilities hub add <command or URL>`.".to_owned();
+    }
+    let mut text = String::new();
+    for source in visible {
+        let _ = writeln!(text, "{}", line(source, true));
+    }
+    text.push_str("Pass `namespace` to list one of them, or a query to search all.");
+    text
+}
+
+fn line(source: &SourceFacts, with_connections: bool) -> String {
+    let count = source.tools.len();
+    let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
+    let label = source.record.label.as_deref().map(|label| format!(", {}", one_line(label, LABEL_CHARS)));
+    let connections = if with_connections { connections(source) } else { String::new() };
+    format!("{} ({tools}{}){connections}", source.record.namespace, label.unwrap_or_default())
+}
+
+/// Namespaces with tool counts and the labels people typed, within its own token budget. Never upstream
+/// text.
+#[must_use]
+pub fn inventory(facts: &Facts) -> String {
+    let visible = facts.visible();
+    let mut text = String::new();
+    for (at, source) in visible.iter().enumerate() {
+        let item = line(source, false);
+        let separator = if text.is_empty() { "" } else { ", " };
+        if estimate(&text) + estimate(&item) + 16 > INVENTORY_TOKENS {
+            let _ = write!(text, " and {} more", visible.len() - at);
+            break;
+        }
+        let _ = write!(text, "{separator}{item}");
+    }
+    text
+}
