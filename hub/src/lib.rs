@@ -12,5 +12,6 @@
 
 pub mod adapters;
 pub mod core;
+pub mod driver;
 pub mod model;
 pub mod ports;

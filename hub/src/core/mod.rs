@@ -9,6 +9,7 @@ pub mod code;
 pub mod contract;
 pub mod engine;
 pub mod index;
+pub mod outcome;
 pub mod policy;
 pub mod runs;
 pub mod typegen;

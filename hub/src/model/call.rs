@@ -107,3 +107,30 @@ impl From<ToolFailure> for Outcome {
         Outcome::Failed(failure)
     }
 }
+
+/// What an upstream answered, before it becomes an outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamResult {
+    /// Content blocks, in order.
+    pub blocks: Vec<Block>,
+    /// Structured content, if any came.
+    pub structured: Option<Value>,
+    /// Did the tool say that it failed?
+    pub is_error: bool,
+}
+
+/// One content block.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// Text.
+    Text(String),
+    /// An image, audio, a resource or a link: kept elsewhere, handed on as a handle.
+    Media {
+        /// The block's own type.
+        kind: String,
+        /// Its media type, if it says.
+        mime_type: Option<String>,
+        /// What is kept: base64 data, text or an address.
+        data: String,
+    },
+}

@@ -1,0 +1,273 @@
+//! A hub as a value made from ports. Two of them in one process share nothing.
+
+use crate::core::index::{DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search};
+use crate::model::contract::Contract;
+use crate::model::error::{ErrorCode, Failure};
+use crate::model::facts::{Facts, SourceFacts, SourcePolicy};
+use crate::model::ids::{ID_BYTES, RunId, SourceId};
+use crate::model::limits::Limits;
+use crate::ports::Ports;
+use crate::ports::entropy::Entropy as _;
+use crate::ports::store::{Store as _, StoreError};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a lock on the hub is waited for.
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// One hub.
+pub struct Hub<P: Ports> {
+    inner: Arc<Inner<P>>,
+}
+
+struct Inner<P: Ports> {
+    ports: P,
+    build: String,
+    known: Mutex<Known<P>>,
+    /// Listings of this process that were taken in, by source.
+    listings: Mutex<BTreeMap<SourceId, u64>>,
+}
+
+struct Known<P: Ports> {
+    facts: Option<Arc<Facts>>,
+    index: Option<Arc<Index<P::Postings>>>,
+}
+
+impl<P: Ports> Clone for Hub<P> {
+    fn clone(&self) -> Self {
+        Hub { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// Why the hub could not do what it was asked, by what is safe to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HubError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting is out of range.
+    #[error("hub.json: {0}")]
+    Settings(String),
+    /// There is no source of that namespace.
+    #[error("there is no source `{0}`")]
+    NoSource(String),
+    /// Another source has the namespace.
+    #[error("the namespace `{0}` is taken")]
+    NamespaceTaken(String),
+    /// The source may not run: nobody agreed to it.
+    #[error("nobody has agreed to run the source `{0}`")]
+    NotConsented(String),
+    /// The source could not be reached; nothing changed.
+    #[error("{namespace}: {why}")]
+    Unreachable {
+        /// Its namespace.
+        namespace: String,
+        /// Exit code, last line of its error output, or what else is known.
+        why: String,
+    },
+}
+
+impl HubError {
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            HubError::Store(StoreError::NoHub { .. }) => Some("make one with `capabilities hub init`".to_owned()),
+            HubError::Store(StoreError::NoRun(_)) => Some("`capabilities hub runs` lists the runs that are kept".to_owned()),
+            HubError::Store(StoreError::Busy(_)) => Some("try again in a moment; `capabilities hub doctor` names the holder".to_owned()),
+            HubError::Store(StoreError::Upgraded { .. }) => Some("use the newer build that wrote it".to_owned()),
+            HubError::Store(StoreError::Unlockable(_)) => Some("move the hub to a local disk with CAPABILITIES_HOME".to_owned()),
+            HubError::Store(StoreError::Malformed { .. }) | HubError::Settings(_) => Some("correct the file, or restore it from a copy".to_owned()),
+            HubError::Store(StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Moved(_)) => Some("`capabilities hub doctor` checks the store".to_owned()),
+            HubError::NoSource(_) => Some("`capabilities hub list` shows every source".to_owned()),
+            HubError::NamespaceTaken(_) => Some("choose another with `--namespace`, or remove the other source first".to_owned()),
+            HubError::NotConsented(name) => Some(format!("look at its command and agree to it with `capabilities hub review {name}`")),
+            HubError::Unreachable { .. } => Some("nothing changed; correct the command or try again".to_owned()),
+        }
+    }
+}
+
+impl From<&StoreError> for Failure {
+    fn from(error: &StoreError) -> Failure {
+        let code = match error {
+            StoreError::NoRun(_) => ErrorCode::UnknownRun,
+            StoreError::Corrupt { .. } => ErrorCode::JournalCorrupt,
+            StoreError::Upgraded { .. } => ErrorCode::HubUpgraded,
+            StoreError::NoHub { .. }
+            | StoreError::Busy(_)
+            | StoreError::Unlockable(_)
+            | StoreError::Malformed { .. }
+            | StoreError::Io { .. }
+            | StoreError::Moved(_) => ErrorCode::StoreFailed,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl<P: Ports> Hub<P> {
+    /// A hub over `ports`, driven by `build`.
+    #[must_use]
+    pub fn new(ports: P, build: impl Into<String>) -> Hub<P> {
+        let known = Mutex::new(Known { facts: None, index: None });
+        Hub { inner: Arc::new(Inner { ports, build: build.into(), known, listings: Mutex::default() }) }
+    }
+
+    /// Its ports.
+    #[must_use]
+    pub fn ports(&self) -> &P {
+        &self.inner.ports
+    }
+
+    /// The build that drives it.
+    #[must_use]
+    pub fn build(&self) -> &str {
+        &self.inner.build
+    }
+
+    /// The limits that `hub.json` sets.
+    ///
+    /// # Errors
+    /// There is no hub, or a limit is out of range.
+    pub async fn limits(&self) -> Result<Limits, HubError> {
+        let settings = self.ports().store().settings().await?;
+        settings.limits.apply().map_err(|error| HubError::Settings(error.to_string()))
+    }
+
+    /// What the hub knows at this moment; read anew only when something changed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn facts(&self) -> Result<Arc<Facts>, StoreError> {
+        let generation = self.ports().store().generation().await?;
+        let known = self.known().facts.clone().filter(|facts| facts.generation == generation);
+        if let Some(facts) = known {
+            return Ok(facts);
+        }
+        let facts = Arc::new(self.read_facts(generation).await?);
+        let mut known = self.known();
+        known.facts = Some(Arc::clone(&facts));
+        known.index = None;
+        Ok(facts)
+    }
+
+    async fn read_facts(&self, generation: u64) -> Result<Facts, StoreError> {
+        let store = self.ports().store();
+        let mut facts = Facts { generation, ..Facts::default() };
+        for record in store.sources().await? {
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::warn!(%error, "a source cannot be read and is left out");
+                    continue;
+                }
+            };
+            let id = record.id.clone();
+            let manifest = match store.manifest(&id).await {
+                Ok(manifest) => manifest,
+                Err(error) => {
+                    tracing::warn!(%error, "a manifest cannot be read; the source is listed again when it is used");
+                    None
+                }
+            };
+            let policy = store.policy(&id).await;
+            let mut source = SourceFacts::new(record, manifest, policy);
+            match store.connections(&id).await {
+                Ok(connections) => {
+                    source.connections = connections.names;
+                    source.default_connection = connections.default;
+                }
+                Err(error) => source.policy = SourcePolicy::Broken(error.to_string()),
+            }
+            self.read_reviewed(&source, &mut facts).await?;
+            facts.sources.insert(id, source);
+        }
+        Ok(facts)
+    }
+
+    /// Reviewed contracts of tools that differ from them, so that a question can say what changed.
+    async fn read_reviewed(&self, source: &SourceFacts, facts: &mut Facts) -> Result<(), StoreError> {
+        for tool in source.tools.values() {
+            let Some(pin) = source.policy.pin(&tool.raw).filter(|pin| pin.contract != tool.digest) else { continue };
+            let Some(text) = self.ports().store().blob(pin.contract).await? else { continue };
+            if let Ok(contract) = serde_json::from_str::<Contract>(&text) {
+                facts.reviewed.insert(pin.contract, contract);
+            }
+        }
+        Ok(())
+    }
+
+    async fn index(&self) -> Result<Arc<Index<P::Postings>>, StoreError> {
+        let facts = self.facts().await?;
+        if let Some(index) = self.known().index.clone() {
+            return Ok(index);
+        }
+        let index = Arc::new(Index::new(facts));
+        self.known().index = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// Answers `search`. Touches no upstream.
+    ///
+    /// # Errors
+    /// `invalid_input` naming field and range, or the store failed.
+    pub async fn search(&self, arguments: &Value) -> Result<String, Failure> {
+        let request = Request::read(arguments).map_err(|error| invalid(&error.to_string()))?;
+        let index = self.index().await.map_err(|error| Failure::from(&error))?;
+        let text = search(&index, &request).map_err(|error| invalid(&error.to_string()))?;
+        Ok(self.scrub(&text))
+    }
+
+    /// Answers `describe`. Touches no upstream.
+    ///
+    /// # Errors
+    /// `invalid_input` naming field and range, or the store failed.
+    pub async fn describe(&self, arguments: &Value) -> Result<String, Failure> {
+        let targets = read_targets(arguments).map_err(|error| invalid(&error.to_string()))?;
+        let facts = self.facts().await.map_err(|error| Failure::from(&error))?;
+        let text = describe(&facts, &targets, DESCRIBE_TOKENS).map_err(|error| invalid(&error.to_string()))?;
+        Ok(self.scrub(&text))
+    }
+
+    /// Namespaces with tool counts and the person's labels, for the instructions.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn inventory(&self) -> Result<String, StoreError> {
+        Ok(inventory(&*self.facts().await?))
+    }
+
+    pub(super) fn scrub(&self, text: &str) -> String {
+        use crate::ports::secrets::Secrets as _;
+        self.ports().secrets().scrub(text)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known<P>> {
+        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a listing was taken in; `false` if it was before.
+    pub(super) fn note_listing(&self, source: &SourceId, number: u64) -> bool {
+        let mut listings = self.inner.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.insert(source.clone(), number) != Some(number)
+    }
+
+    fn random(&self) -> [u8; ID_BYTES] {
+        let mut bytes = [0; ID_BYTES];
+        self.ports().entropy().fill(&mut bytes);
+        bytes
+    }
+
+    pub(super) fn new_run_id(&self) -> RunId {
+        RunId::from_random(self.random())
+    }
+
+    pub(super) fn new_source_id(&self) -> SourceId {
+        SourceId::from_random(self.random())
+    }
+}
+
+fn invalid(what: &str) -> Failure {
+    Failure::new(ErrorCode::InvalidInput, what)
+}

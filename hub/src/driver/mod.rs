@@ -1,0 +1,18 @@
+//! Takes events, calls the engine, and carries effects out through ports, in order.
+//!
+//! `hub` is the value everything starts from; `runs` begins, resumes and cancels; `attempt` drives one
+//! attempt; `outbound` is where calls leave; `decide` is the one place where a person's answer becomes a
+//! decision; `sources` adds, lists, reviews and removes.
+
+mod attempt;
+mod decide;
+mod hub;
+mod outbound;
+mod runs;
+mod sources;
+
+pub use attempt::StopSignal;
+pub use decide::{DecideError, Decided};
+pub use hub::{Hub, HubError};
+pub use runs::{Code, RunView};
+pub use sources::{NewSource, Refreshed, ReviewItem, Reviewed};

@@ -1,0 +1,145 @@
+//! Where calls leave the hub: a source is made ready and compared, a call is sent, its answer scrubbed.
+
+use super::hub::Hub;
+use crate::core::engine::{Outbound, Reply};
+use crate::core::outcome::outcome;
+use crate::model::call::{Block, Outcome, ToolFailure, UpstreamResult};
+use crate::model::digest::Digest;
+use crate::model::error::ErrorCode;
+use crate::model::facts::Facts;
+use crate::model::ids::SourceId;
+use crate::model::limits::LISTING_AGE_MS_MAX;
+use crate::model::source::SourceRecord;
+use crate::model::time::{Tick, WallMs};
+use crate::ports::Ports;
+use crate::ports::clock::Clock as _;
+use crate::ports::secrets::Secrets as _;
+use crate::ports::sources::{CallError, Sources as _, UpstreamCall};
+use crate::ports::store::Store as _;
+
+/// Makes a source ready and takes in what it offers, so that the ruling after this sees it.
+pub(super) async fn dial<P: Ports>(
+    hub: &Hub<P>,
+    facts: &Facts,
+    source: &SourceId,
+    fresh: bool,
+    deadline: Tick,
+) -> Result<(), ToolFailure> {
+    let record = record(facts, source)?;
+    let wall = hub.ports().clock().wall();
+    let listed_after = fresh.then(|| WallMs(wall.0.saturating_sub(LISTING_AGE_MS_MAX)));
+    let listing = hub
+        .ports()
+        .sources()
+        .dial(record, listed_after, deadline)
+        .await
+        .map_err(|error| unavailable(hub, record, &error))?;
+    hub.take_listing(source, &listing).await.map_err(|error| {
+        let message = format!("what `{}` offers could not be stored: {error}", record.namespace);
+        ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
+    })?;
+    Ok(())
+}
+
+/// Sends one call, and turns its answer into what the journal and the guest get.
+pub(super) async fn call<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: Tick) -> (Reply, u64) {
+    let clock = hub.ports().clock();
+    let began = clock.tick();
+    let reply = send(hub, facts, call, deadline).await;
+    let ms = u64::try_from(clock.tick().since(began).as_millis()).unwrap_or(u64::MAX);
+    (reply, ms)
+}
+
+async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: Tick) -> Reply {
+    let source = match record(facts, &call.tool.source) {
+        Ok(source) => source,
+        Err(failure) => return Reply::Outcome(failure.into()),
+    };
+    let tool = facts.sources.get(&source.id).and_then(|source| source.tools.get(&call.tool.raw));
+    let declared = tool.is_some_and(|tool| tool.contract.output_schema().is_some());
+    let outgoing = UpstreamCall {
+        raw: call.tool.raw.clone(),
+        arguments: call.arguments,
+        timeout_ms: call.timeout_ms,
+        deadline,
+        result_bytes_max: call.result_bytes_max,
+    };
+    match hub.ports().sources().call(source, &outgoing).await {
+        Ok(result) => {
+            let result = scrubbed(hub, result);
+            let outcome = match keep_media(hub, &result).await {
+                Ok(()) => bounded(outcome(result, declared), call.result_bytes_max),
+                Err(why) => {
+                    let message = format!("the call was made, and its media could not be stored: {why}");
+                    ToolFailure::new(ErrorCode::StoreFailed, message).into()
+                }
+            };
+            Reply::Outcome(outcome)
+        }
+        Err(CallError::NotSent(why)) => Reply::Outcome(unavailable(hub, source, &CallError::NotSent(why)).into()),
+        Err(CallError::Refused { code, message }) => {
+            let mut failure = ToolFailure::new(ErrorCode::UpstreamError, hub.scrub(&message));
+            failure.status = Some(code);
+            Reply::Outcome(failure.into())
+        }
+        Err(error @ CallError::TooLarge { .. }) => {
+            Reply::Outcome(ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}")).into())
+        }
+        Err(CallError::Lost(why)) => Reply::Lost(hub.scrub(&why)),
+    }
+}
+
+fn record<'f>(facts: &'f Facts, source: &SourceId) -> Result<&'f SourceRecord, ToolFailure> {
+    let found = facts.sources.get(source).filter(|source| source.record.is_consented());
+    found.map(|source| &source.record).ok_or_else(|| {
+        ToolFailure::new(ErrorCode::SourceRemoved, "the source was removed from the hub")
+    })
+}
+
+fn unavailable<P: Ports>(hub: &Hub<P>, source: &SourceRecord, error: &CallError) -> ToolFailure {
+    let message = format!("`{}` is not available: {}", source.namespace, hub.scrub(&error.to_string()));
+    ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
+}
+
+/// The answer with every secret taken out of parsed values, before anything is cut or stored.
+fn scrubbed<P: Ports>(hub: &Hub<P>, mut result: UpstreamResult) -> UpstreamResult {
+    let secrets = hub.ports().secrets();
+    for block in &mut result.blocks {
+        match block {
+            Block::Text(text) => *text = secrets.scrub(text),
+            Block::Media { data, mime_type, kind } => {
+                *data = secrets.scrub(data);
+                *kind = secrets.scrub(kind);
+                *mime_type = mime_type.take().map(|text| secrets.scrub(&text));
+            }
+        }
+    }
+    if let Some(value) = &mut result.structured {
+        secrets.scrub_value(value);
+    }
+    result
+}
+
+/// Media never goes inline: it is kept under its digest, which is its handle.
+async fn keep_media<P: Ports>(hub: &Hub<P>, result: &UpstreamResult) -> Result<(), String> {
+    for block in &result.blocks {
+        if let Block::Media { data, .. } = block {
+            let digest = Digest::of(data.as_bytes());
+            hub.ports().store().put_blob(digest, data).await.map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn bounded(outcome: Outcome, bytes_max: u64) -> Outcome {
+    let bytes = match &outcome {
+        Outcome::Value(value) => value.to_string().len(),
+        Outcome::ParsedText(text) => text.len(),
+        Outcome::Failed(_) => 0,
+    } as u64;
+    if bytes > bytes_max {
+        let error = CallError::TooLarge { bytes, bytes_max };
+        return ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}")).into();
+    }
+    outcome
+}
