@@ -15,3 +15,4 @@ pub mod core;
 pub mod driver;
 pub mod model;
 pub mod ports;
+pub mod surface;

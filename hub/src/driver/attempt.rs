@@ -114,7 +114,13 @@ impl<P: Ports> Hub<P> {
             deadline: self.ports().clock().tick().after(Duration::from_millis(wall_ms)),
             ended: None,
         };
-        Ok(attempt.drive(stop).await)
+        let (_running, mut ending) = self.enter().await;
+        let ended = async {
+            if ending.wait_for(|ending| *ending).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        Ok(attempt.drive(stop, ended).await)
     }
 
     async fn snapshot(&self, digest: Digest) -> Result<Snapshot, StoreError> {
@@ -140,8 +146,9 @@ impl<P: Ports> Hub<P> {
 }
 
 impl<P: Ports> Attempt<P> {
-    async fn drive(mut self, mut stop: StopSignal) -> Ended {
+    async fn drive(mut self, mut stop: StopSignal, ending: impl Future<Output = ()> + Send) -> Ended {
         let mut stopped = false;
+        let mut ending = std::pin::pin!(ending);
         let mut look = self.clock().tick().after(CANCEL_LOOK_EVERY);
         loop {
             let input = match self.queue.pop_front() {
@@ -154,6 +161,10 @@ impl<P: Ports> Attempt<P> {
                         by = stop.raised(), if !stopped => {
                             stopped = true;
                             Some(Event::Input(Input::Stop(by)))
+                        }
+                        () = &mut ending, if !stopped => {
+                            stopped = true;
+                            Some(Event::Input(Input::Stop(StopBy::Shutdown)))
                         }
                         event = self.events.next(), if !self.events.is_empty() => event,
                         () = hub.ports().clock().sleep_until(wake) => None,

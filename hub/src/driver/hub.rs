@@ -8,11 +8,13 @@ use crate::model::ids::{ID_BYTES, RunId, SourceId};
 use crate::model::limits::Limits;
 use crate::ports::Ports;
 use crate::ports::entropy::Entropy as _;
+use crate::ports::sources::Sources as _;
 use crate::ports::store::{Store as _, StoreError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 
 /// How long a lock on the hub is waited for.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -28,6 +30,10 @@ struct Inner<P: Ports> {
     known: Mutex<Known<P>>,
     /// Listings of this process that were taken in, by source.
     listings: Mutex<BTreeMap<SourceId, u64>>,
+    /// Raised when this process is about to end.
+    ending: watch::Sender<bool>,
+    /// Read by every attempt; written by whoever waits for all of them.
+    attempts: Arc<RwLock<()>>,
 }
 
 struct Known<P: Ports> {
@@ -111,7 +117,29 @@ impl<P: Ports> Hub<P> {
     #[must_use]
     pub fn new(ports: P, build: impl Into<String>) -> Hub<P> {
         let known = Mutex::new(Known { facts: None, index: None });
-        Hub { inner: Arc::new(Inner { ports, build: build.into(), known, listings: Mutex::default() }) }
+        let inner = Inner {
+            ports,
+            build: build.into(),
+            known,
+            listings: Mutex::default(),
+            ending: watch::Sender::new(false),
+            attempts: Arc::default(),
+        };
+        Hub { inner: Arc::new(inner) }
+    }
+
+    /// Ends everything this process drives: attempts stop once their writes have settled, and stay
+    /// interrupted; then every source is closed.
+    pub async fn shut_down(&self) {
+        self.inner.ending.send_replace(true);
+        drop(self.inner.attempts.write().await);
+        self.ports().sources().close_all().await;
+    }
+
+    /// Counts an attempt as running while what is returned lives, and tells it when to end.
+    pub(super) async fn enter(&self) -> (OwnedRwLockReadGuard<()>, watch::Receiver<bool>) {
+        let ending = self.inner.ending.subscribe();
+        (Arc::clone(&self.inner.attempts).read_owned().await, ending)
     }
 
     /// Its ports.

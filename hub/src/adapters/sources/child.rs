@@ -1,0 +1,118 @@
+//! A server's process: its own group, a small environment, and the tail of its error output.
+
+use crate::model::source::StdioCommand;
+use crate::model::visible::one_line;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// Lines of error output that are kept.
+const TAIL_LINES: usize = 40;
+/// Bytes of one such line that are read; the rest of a longer one is dropped.
+const TAIL_LINE_BYTES: u64 = 2048;
+/// How long a server may take to end once its input is closed.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// A running server. Dropping it kills its whole group.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    child: Child,
+    group: Option<Pid>,
+    tail: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl ServerProcess {
+    pub(super) fn start(
+        command: &StdioCommand,
+        environment: Vec<(String, String)>,
+    ) -> std::io::Result<(ServerProcess, ChildStdin, ChildStdout)> {
+        let mut child = Command::new(&command.program)
+            .args(&command.args)
+            .current_dir(&command.cwd)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(keep_tail(stderr, Arc::clone(&tail)));
+        }
+        match child.stdin.take().zip(child.stdout.take()) {
+            Some((stdin, stdout)) => Ok((ServerProcess { child, group, tail }, stdin, stdout)),
+            None => Err(std::io::Error::other("the process has no pipes")),
+        }
+    }
+
+    /// How the process ended, if it did, and its last words; for an error that names them.
+    pub(super) async fn obituary(&mut self) -> String {
+        // A process whose pipe just closed needs a moment to be gone.
+        let status = tokio::time::timeout(Duration::from_millis(300), self.child.wait()).await;
+        let ended = match status {
+            Ok(Ok(status)) => format!("the command ended with {status}"),
+            Ok(Err(error)) => format!("the command's end is not known: {error}"),
+            Err(_) => "the command is still running".to_owned(),
+        };
+        match self.last_words() {
+            Some(words) => format!("{ended}; its last line of error output: {words}"),
+            None => format!("{ended}, without any error output"),
+        }
+    }
+
+    fn last_words(&self) -> Option<String> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        // Stack traces end in noise; the first line that says "error" is worth more than the last.
+        let telling = tail.iter().rev().find(|line| line.to_lowercase().contains("error"));
+        telling.or_else(|| tail.back()).map(|line| one_line(line, 300))
+    }
+
+    /// Waits for the server to end by itself, then ends its whole group.
+    pub(super) async fn stop(mut self) {
+        if tokio::time::timeout(END_WITHIN, self.child.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = tokio::time::timeout(END_WITHIN, self.child.wait()).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Whoever started it may be gone already; what it started in turn is in the same group.
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Reads error output for ever, keeping only its last lines: a server must never block on it.
+async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>) {
+    let mut reader = BufReader::new(stderr);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader).take(TAIL_LINE_BYTES).read_until(b'\n', &mut line).await;
+        if !matches!(read, Ok(bytes) if bytes > 0) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if text.is_empty() {
+            continue;
+        }
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.push_back(text);
+        if tail.len() > TAIL_LINES {
+            tail.pop_front();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! JSON-RPC lines between the hub and a server. Lines that are not JSON-RPC are skipped and counted, and
+//! results of `tools/list` and `tools/call` are handed on as they came: nothing in between may drop a
+//! member, refuse a tool or round a number.
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+
+/// Bytes one line may have: a result of `callResultBytes`, escaped, with room around it.
+const LINE_BYTES_MAX: u64 = 32 << 20;
+/// Methods whose results are wrapped, so that they arrive raw.
+const RAW_RESULTS: &[&str] = &["tools/list", "tools/call"];
+
+/// Lines over a pair of streams.
+pub(super) struct Lines<R, W> {
+    reader: BufReader<R>,
+    writer: Arc<tokio::sync::Mutex<W>>,
+    /// Ids of requests whose results are wrapped.
+    raw: Arc<Mutex<BTreeSet<String>>>,
+    skipped: Arc<AtomicU64>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
+    pub(super) fn new(reader: R, writer: W, skipped: Arc<AtomicU64>) -> Self {
+        Lines {
+            reader: BufReader::new(reader),
+            writer: Arc::new(tokio::sync::Mutex::new(writer)),
+            raw: Arc::default(),
+            skipped,
+        }
+    }
+
+    fn message(&self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let mut value: Value = serde_json::from_slice(line).ok()?;
+        let members = value.as_object_mut()?;
+        if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return None;
+        }
+        if let Some(id) = members.get("id").map(Value::to_string)
+            && members.contains_key("result")
+            && self.raw.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+        {
+            // No typed result is a list, so what comes out is exactly what came in.
+            let result = members.remove("result").unwrap_or(Value::Null);
+            members.insert("result".to_owned(), Value::Array(vec![result]));
+        }
+        serde_json::from_value(value).ok()
+    }
+}
+
+impl<R, W> Transport<RoleClient> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (writer, raw) = (Arc::clone(&self.writer), Arc::clone(&self.raw));
+        async move {
+            let value = serde_json::to_value(&item).map_err(std::io::Error::other)?;
+            let wants_raw = value.get("method").and_then(Value::as_str).is_some_and(|method| RAW_RESULTS.contains(&method));
+            if let (true, Some(id)) = (wants_raw, value.get("id")) {
+                raw.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string());
+            }
+            let mut line = value.to_string();
+            line.push('\n');
+            let mut writer = writer.lock().await;
+            writer.write_all(line.as_bytes()).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let mut line = Vec::new();
+            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await.ok()?;
+            if read == 0 {
+                return None;
+            }
+            if line.last() != Some(&b'\n') && read as u64 == LINE_BYTES_MAX {
+                // What follows is the middle of a message that nothing could use.
+                return None;
+            }
+            match self.message(&line) {
+                Some(message) => return Some(message),
+                None if line.iter().all(u8::is_ascii_whitespace) => {}
+                None => {
+                    self.skipped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.writer.lock().await.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_that_are_not_json_rpc_are_skipped_and_counted() {
+        let text = "Starting server ...\n[1,2]\n\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"n\":9007199254740993}}\n";
+        let skipped = Arc::new(AtomicU64::new(0));
+        let mut lines = Lines::new(text.as_bytes(), Vec::new(), Arc::clone(&skipped));
+        lines.raw.lock().unwrap().insert("7".to_owned());
+        let message = serde_json::to_value(lines.receive().await.unwrap()).unwrap();
+        assert_eq!(message["result"].to_string(), "[{\"n\":9007199254740993}]");
+        assert!(lines.receive().await.is_none());
+        assert_eq!(skipped.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,380 @@
+//! One hub's folder, as the seed lays it out.
+
+use super::journal::{JournalFile, parse};
+use super::locks::{FileLock, take};
+use super::whole::{failed, make_folder, read, remove, replace};
+use crate::model::digest::Digest;
+use crate::model::facts::SourcePolicy;
+use crate::model::ids::{RunId, SourceId};
+use crate::model::journal::Entry;
+use crate::model::policy::{POLICY_VERSION, Policy};
+use crate::model::run::{RunRecord, RunStatus};
+use crate::model::source::{Connections, MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord};
+use crate::ports::store::{LockName, Store, StoreError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Folders of a hub.
+const FOLDERS: &[&str] =
+    &["sources", "manifests", "connections", "policies", "profiles", "skills", "runs", "blobs", "locks"];
+
+/// A hub's store in files.
+#[derive(Debug, Clone)]
+pub struct FileStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    journals: Mutex<BTreeMap<RunId, JournalFile>>,
+}
+
+impl FileStore {
+    /// The store in `root`, which need not exist yet.
+    #[must_use]
+    pub fn new(root: PathBuf) -> FileStore {
+        FileStore { inner: Arc::new(Inner { root, journals: Mutex::default() }) }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.inner.root
+    }
+
+    /// Does blocking work off the async threads.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        match tokio::task::spawn_blocking(move || work(&inner)).await {
+            Ok(done) => done,
+            Err(error) => Err(StoreError::Io { place: "store".to_owned(), what: error.to_string() }),
+        }
+    }
+}
+
+impl Inner {
+    fn file(&self, folder: &str, name: &str) -> PathBuf {
+        self.root.join(folder).join(name)
+    }
+
+    fn json(&self, folder: &str, id: &str) -> PathBuf {
+        self.file(folder, &format!("{id}.json"))
+    }
+
+    fn settings(&self) -> Result<Settings, StoreError> {
+        let path = self.root.join("hub.json");
+        let Some(bytes) = read(&path)? else {
+            return Err(StoreError::NoHub { place: self.root.display().to_string() });
+        };
+        let version = version_of(&bytes);
+        if version.is_some_and(|version| version > STORE_VERSION) {
+            return Err(StoreError::Upgraded { found: version.unwrap_or(0), known: STORE_VERSION });
+        }
+        from_json(&path, &bytes)
+    }
+
+    /// Stops a writer whose store was upgraded while it ran.
+    fn check_version(&self) -> Result<(), StoreError> {
+        self.settings().map(|_| ())
+    }
+
+    fn generation(&self) -> Result<u64, StoreError> {
+        let bytes = read(&self.root.join("generation"))?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0))
+    }
+
+    fn bump(&self) -> Result<(), StoreError> {
+        let next = self.generation()?.wrapping_add(1);
+        replace(&self.root.join("generation"), format!("{next}\n").as_bytes())
+    }
+
+    fn write<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), StoreError> {
+        self.check_version()?;
+        replace(path, &to_json(path, value)?)
+    }
+}
+
+fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let text = error.to_string();
+        // The library appends the place, which stands in front here.
+        let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        StoreError::Malformed { place: format!("{} line {}", path.display(), error.line()), what }
+    })
+}
+
+/// The version of a stored file, whatever else is in it.
+fn version_of(bytes: &[u8]) -> Option<u32> {
+    let value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    u32::try_from(value.get("version")?.as_u64()?).ok()
+}
+
+impl Store for FileStore {
+    type Lock = FileLock;
+
+    async fn lock(&self, name: LockName, wait: Duration) -> Result<FileLock, StoreError> {
+        make_folder(&self.inner.root.join("locks"))?;
+        take(&self.inner.root.join("locks"), &name, wait).await
+    }
+
+    async fn generation(&self) -> Result<u64, StoreError> {
+        self.inner.generation()
+    }
+
+    async fn settings(&self) -> Result<Settings, StoreError> {
+        self.inner.settings()
+    }
+
+    async fn write_settings(&self, settings: &Settings) -> Result<(), StoreError> {
+        let settings = settings.clone();
+        self.blocking(move |inner| {
+            make_folder(&inner.root)?;
+            for folder in FOLDERS {
+                make_folder(&inner.root.join(folder))?;
+            }
+            let path = inner.root.join("hub.json");
+            if read(&path)?.is_some() {
+                inner.check_version()?;
+            }
+            replace(&path, &to_json(&path, &settings)?)?;
+            inner.bump()
+        })
+        .await
+    }
+
+    async fn sources(&self) -> Result<Vec<Result<SourceRecord, StoreError>>, StoreError> {
+        self.blocking(|inner| {
+            inner.settings()?;
+            let folder = inner.root.join("sources");
+            let mut names = Vec::new();
+            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
+                let name = entry.map_err(|error| failed(&folder, &error))?.file_name();
+                names.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned));
+            }
+            names.sort();
+            let mut sources = Vec::new();
+            for name in names {
+                let path = inner.json("sources", &name);
+                let Some(bytes) = read(&path)? else { continue };
+                let parsed = from_json::<SourceRecord>(&path, &bytes);
+                sources.push(match parsed {
+                    Ok(source) if source.id.as_str() != name => Err(StoreError::Malformed {
+                        place: path.display().to_string(),
+                        what: "`id` differs from the file's name".to_owned(),
+                    }),
+                    other => other,
+                });
+            }
+            Ok(sources)
+        })
+        .await
+    }
+
+    async fn write_source(&self, source: &SourceRecord) -> Result<(), StoreError> {
+        let source = source.clone();
+        self.blocking(move |inner| {
+            inner.write(&inner.json("sources", source.id.as_str()), &source)?;
+            inner.bump()
+        })
+        .await
+    }
+
+    async fn remove_source(&self, source: &SourceId) -> Result<(), StoreError> {
+        let source = source.clone();
+        self.blocking(move |inner| {
+            inner.check_version()?;
+            // The source itself goes first: what is left without it has no effect.
+            for folder in ["sources", "policies", "connections", "manifests"] {
+                remove(&inner.json(folder, source.as_str()))?;
+            }
+            inner.bump()
+        })
+        .await
+    }
+
+    async fn manifest(&self, source: &SourceId) -> Result<Option<Manifest>, StoreError> {
+        let source = source.clone();
+        self.blocking(move |inner| {
+            let path = inner.json("manifests", source.as_str());
+            let Some(bytes) = read(&path)? else { return Ok(None) };
+            if version_of(&bytes).is_some_and(|version| version > MANIFEST_VERSION) {
+                return Err(StoreError::Upgraded { found: version_of(&bytes).unwrap_or(0), known: MANIFEST_VERSION });
+            }
+            from_json(&path, &bytes).map(Some)
+        })
+        .await
+    }
+
+    async fn write_manifest(&self, source: &SourceId, manifest: &Manifest) -> Result<(), StoreError> {
+        let (source, manifest) = (source.clone(), manifest.clone());
+        self.blocking(move |inner| {
+            let path = inner.json("manifests", source.as_str());
+            inner.check_version()?;
+            // Ten thousand tools are read often and by programs only: no indentation.
+            let bytes = serde_json::to_vec(&manifest).map_err(|error| failed(&path, &error.into()))?;
+            replace(&path, &bytes)?;
+            inner.bump()
+        })
+        .await
+    }
+
+    async fn policy(&self, source: &SourceId) -> SourcePolicy {
+        let source = source.clone();
+        let read = self.blocking(move |inner| {
+            let path = inner.json("policies", source.as_str());
+            let Some(bytes) = read(&path)? else { return Ok(Policy::default()) };
+            let policy: Policy = from_json(&path, &bytes)?;
+            if policy.version > POLICY_VERSION {
+                return Err(StoreError::Upgraded { found: policy.version, known: POLICY_VERSION });
+            }
+            Ok(policy)
+        });
+        match read.await {
+            Ok(policy) => SourcePolicy::Usable(policy),
+            Err(error) => SourcePolicy::Broken(error.to_string()),
+        }
+    }
+
+    async fn write_policy(&self, source: &SourceId, policy: &Policy) -> Result<(), StoreError> {
+        let (source, policy) = (source.clone(), policy.clone());
+        self.blocking(move |inner| {
+            inner.write(&inner.json("policies", source.as_str()), &policy)?;
+            inner.bump()
+        })
+        .await
+    }
+
+    async fn connections(&self, source: &SourceId) -> Result<Connections, StoreError> {
+        let path = self.inner.json("connections", source.as_str());
+        match read(&path)? {
+            Some(bytes) => from_json(&path, &bytes),
+            None => Ok(Connections::default()),
+        }
+    }
+
+    async fn create_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| inner.write(&inner.json("runs", run.id.as_str()), &run)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<RunRecord, StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            inner.settings()?;
+            let path = inner.json("runs", run.as_str());
+            let bytes = read(&path)?.ok_or_else(|| StoreError::NoRun(run.clone()))?;
+            from_json(&path, &bytes)
+        })
+        .await
+    }
+
+    async fn runs(&self) -> Result<Vec<(RunRecord, RunStatus)>, StoreError> {
+        self.blocking(|inner| {
+            inner.settings()?;
+            let folder = inner.root.join("runs");
+            let mut runs = Vec::new();
+            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
+                let name = entry.map_err(|error| failed(&folder, &error))?.file_name();
+                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
+                let path = inner.json("runs", id);
+                let Some(record) = read(&path)?.and_then(|bytes| from_json::<RunRecord>(&path, &bytes).ok()) else {
+                    continue;
+                };
+                let status = read(&inner.file("runs", &format!("{id}.status")))?.and_then(|bytes| {
+                    serde_json::from_slice::<RunStatus>(&bytes).ok()
+                });
+                runs.push((record, status.unwrap_or(RunStatus::Running)));
+            }
+            runs.sort_by(|a, b| (b.0.started, &b.0.id).cmp(&(a.0.started, &a.0.id)));
+            Ok(runs)
+        })
+        .await
+    }
+
+    async fn write_status(&self, run: &RunId, status: RunStatus) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            let path = inner.file("runs", &format!("{run}.status"));
+            replace(&path, &to_json(&path, &status)?)?;
+            if status.is_final() {
+                inner.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+                remove(&inner.file("locks", &format!("{run}.cancel")))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn journal(&self, run: &RunId) -> Result<Vec<Entry>, StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            let path = inner.file("runs", &format!("{run}.journal.jsonl"));
+            let bytes = read(&path)?.unwrap_or_default();
+            parse(&path, &bytes).map(|parsed| parsed.entries)
+        })
+        .await
+    }
+
+    async fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> Result<(), StoreError> {
+        let (run, entries) = (run.clone(), entries.to_vec());
+        self.blocking(move |inner| {
+            let path = inner.file("runs", &format!("{run}.journal.jsonl"));
+            // Taken out of the table while it is written: runs do not wait for each other's disk.
+            let open = inner.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+            let mut journal = match open {
+                // Another process may have appended a decision since: its length tells.
+                Some(journal) if journal.is(after, &path) => journal,
+                Some(_) | None => JournalFile::open(&path)?,
+            };
+            // After a failure the file is read again: what is in it is not known any more.
+            journal.append(&path, &run, after, &entries, durable)?;
+            inner.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(run, journal);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_blob(&self, digest: Digest, text: &str) -> Result<(), StoreError> {
+        let text = text.to_owned();
+        self.blocking(move |inner| {
+            let path = inner.file("blobs", &digest.to_string());
+            if path.exists() { Ok(()) } else { replace(&path, text.as_bytes()) }
+        })
+        .await
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<String>, StoreError> {
+        self.blocking(move |inner| {
+            let path = inner.file("blobs", &digest.to_string());
+            let Some(bytes) = read(&path)? else { return Ok(None) };
+            let corrupt = |what: &str| StoreError::Corrupt { place: path.display().to_string(), what: what.to_owned() };
+            if Digest::of(&bytes) != digest {
+                return Err(corrupt("it differs from its digest"));
+            }
+            String::from_utf8(bytes).map(Some).map_err(|_| corrupt("it is not text"))
+        })
+        .await
+    }
+
+    async fn request_cancel(&self, run: &RunId) -> Result<(), StoreError> {
+        replace(&self.inner.file("locks", &format!("{run}.cancel")), b"")
+    }
+
+    async fn cancel_requested(&self, run: &RunId) -> bool {
+        self.inner.file("locks", &format!("{run}.cancel")).exists()
+    }
+}

@@ -1,0 +1,70 @@
+//! Files that are only ever replaced whole.
+
+use crate::ports::store::StoreError;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Mode of every folder.
+pub(super) const FOLDER_MODE: u32 = 0o700;
+/// Mode of every file.
+pub(super) const FILE_MODE: u32 = 0o600;
+
+pub(super) fn failed(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io { place: path.display().to_string(), what: error.to_string() }
+}
+
+/// Makes a folder and its parents, for this user alone.
+pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(|error| failed(path, &error))?;
+    let mode = fs::metadata(path).map_err(|error| failed(path, &error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE)).map_err(|error| failed(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes a temporary file beside `path`, syncs it, renames it into place and syncs the folder.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let folder = path.parent().unwrap_or(path);
+    let name = format!(".tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let temporary = folder.join(name);
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        sync_folder(folder)
+    })();
+    written.map_err(|error| {
+        // Already renamed, or never made: either way there is nothing else to clean up.
+        let _ = fs::remove_file(&temporary);
+        failed(path, &error)
+    })
+}
+
+/// Makes a rename, creation or removal in `folder` survive a crash.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The bytes of a file; `None` if there is none.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path, &error)),
+    }
+}
+
+/// Removes a file; one that is not there is as good as removed.
+pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Ok(()) => sync_folder(path.parent().unwrap_or(path)).map_err(|error| failed(path, &error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(path, &error)),
+    }
+}
