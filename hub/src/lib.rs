@@ -11,6 +11,7 @@
 )]
 
 pub mod adapters;
+pub mod cli;
 pub mod core;
 pub mod driver;
 pub mod model;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `capabilities` program.
+
+fn main() -> std::process::ExitCode {
+    hub::cli::main()
+}

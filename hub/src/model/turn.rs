@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Everything a guest needs to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Body of an async function, JavaScript.
+    /// Body of an async function, JavaScript; the code as given starts on its second line.
     pub body: String,
     /// Seed of every random value.
     pub seed: [u8; 32],

@@ -249,7 +249,7 @@ mod tests {
             asked: WallMs(0),
             expires: WallMs(24 * 60 * 60 * 1000),
         };
-        insta::assert_snapshot!(question_text(&question, WallMs(60_000)), @r#"
+        insta::assert_snapshot!(question_text(&question, WallMs(60_000)), @r##"
 
         c3 wants to call  slack.postMessage  on connection work
           the tool says: "Post a message."
@@ -260,6 +260,6 @@ mod tests {
           asks because the tool changed since it was reviewed
             description: was "a", is "b"
           open for 23 h 59 min
-        "#);
+        "##);
     }
 }

@@ -15,8 +15,8 @@ use std::rc::Rc;
 const PRELUDE: &str = include_str!("prelude.js");
 /// The name guest code has in stack lines.
 const CODE_NAME: &str = "code.js";
-/// Guest code starts on the second line, behind the opening of its function.
-const OPENING: &str = "(async () => {\n";
+/// The program's own first line is the hub's, so guest code starts on the second.
+const OPENING: &str = "(async () => {";
 const CLOSING: &str = "\n})()";
 /// Bytes of an error message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
@@ -300,6 +300,10 @@ fn places(stack: &str) -> String {
         let mut numbers = place.trim_start_matches(':').split(|c: char| !c.is_ascii_digit());
         let mut next = || numbers.next().and_then(|digits| digits.parse::<u32>().ok());
         let (Some(line), column) = (next(), next()) else { continue };
+        if before.contains("<eval>") {
+            // The hub's own closing line, which calls the program.
+            continue;
+        }
         let function = before.trim().trim_start_matches("at ").trim_end_matches('(').trim();
         let function = if function.is_empty() || function == "<anonymous>" { String::new() } else { format!("{function} ") };
         let column = column.map(|column| format!(", column {column}")).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::frame::{self, FromWorker, ToWorker};
 use super::worker::WORKER_ARGUMENT;
 use crate::model::turn::{GuestLimit, Program, Turn, Yielded};
 use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub struct WorkerSandbox {
 struct Shared {
     build: String,
     /// Asks the one thread that starts workers: their parent-death signal follows that thread.
-    spawner: mpsc::Sender<oneshot::Sender<std::io::Result<Worker>>>,
+    spawner: mpsc::Sender<oneshot::Sender<std::io::Result<Child>>>,
     ahead: Mutex<Vec<Worker>>,
 }
 
@@ -41,10 +41,10 @@ impl WorkerSandbox {
     /// # Errors
     /// The thread that starts workers cannot be made.
     pub fn new(program: PathBuf, build: String) -> std::io::Result<WorkerSandbox> {
-        let (spawner, requests) = mpsc::channel::<oneshot::Sender<std::io::Result<Worker>>>();
+        let (spawner, requests) = mpsc::channel::<oneshot::Sender<std::io::Result<Child>>>();
         std::thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(move || {
             for answer in requests {
-                let _ = answer.send(Worker::spawn(&program));
+                let _ = answer.send(spawn(&program));
             }
         })?;
         Ok(WorkerSandbox { shared: Arc::new(Shared { build, spawner, ahead: Mutex::default() }) })
@@ -75,7 +75,8 @@ impl WorkerSandbox {
         let (answer, spawned) = oneshot::channel();
         let gone = || SandboxError::Unavailable("the thread that starts workers is gone".to_owned());
         self.shared.spawner.send(answer).map_err(|_| gone())?;
-        let mut worker = spawned.await.map_err(|_| gone())?.map_err(unavailable)?;
+        let child = spawned.await.map_err(|_| gone())?.map_err(unavailable)?;
+        let mut worker = Worker::new(child).map_err(unavailable)?;
         let ready = tokio::time::timeout(READY_WITHIN, worker.receive()).await;
         match ready {
             Ok(Ok(FromWorker::Ready { build, .. })) if build == self.shared.build => Ok(worker),
@@ -124,16 +125,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn spawn(program: &PathBuf) -> std::io::Result<Worker> {
-        let mut child = Command::new(program)
-            .arg(WORKER_ARGUMENT)
-            .env_clear()
-            // Set before the process starts: local time must not open a file once it is locked down.
-            .env("TZ", "UTC0")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+    /// Takes over a started process. Must run where pipes can be waited for.
+    fn new(mut child: Child) -> std::io::Result<Worker> {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let Some((stdin, stdout)) = pipes else {
             return Err(std::io::Error::other("the worker has no pipes"));
@@ -202,6 +195,19 @@ impl Guest for Worker {
             }
         }
     }
+}
+
+/// Starts a worker process.
+fn spawn(program: &Path) -> std::io::Result<Child> {
+    Command::new(program)
+        .arg(WORKER_ARGUMENT)
+        .env_clear()
+        // Set before the process starts: local time must not open a file once it is locked down.
+        .env("TZ", "UTC0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
 }
 
 async fn read_frame(from: &mut pipe::Receiver) -> std::io::Result<FromWorker> {

@@ -26,8 +26,8 @@ pub(super) struct Parsed {
     pub(super) whole_bytes: u64,
 }
 
-/// Parses a journal. A last line without its line break, or whose checksum fails, is torn; a bad line
-/// anywhere else is corruption.
+/// Parses a journal. A last line without its line break is torn: it was never synced whole. Any other bad
+/// line is corruption, the last one too, since it may have been a write's `sent`.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Parsed, StoreError> {
     let mut entries = Vec::new();
     let mut whole_bytes = 0;
@@ -43,7 +43,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Parsed, StoreError> {
                 entries.push(entry);
                 whole_bytes += text.len() as u64;
             }
-            Err(_) if after.is_empty() => break,
+            Err(_) if text.last() != Some(&b'\n') => break,
             Err(what) => {
                 let place = format!("{} line {}", path.display(), number + 1);
                 return Err(StoreError::Corrupt { place, what: what.to_owned() });
@@ -170,7 +170,9 @@ mod tests {
         }
         check(&whole.replacen("sent", "sunt", 1), "j line 1: its checksum does not match");
         check(&whole[whole.find('\n').unwrap() + 1..], "j line 1: its number is wrong");
-        check(&format!("{}{}", text(2), text(1)), "2 entries, 58 torn bytes");
+        check(&format!("{}{}", text(2), text(1)), "j line 3: its number is wrong");
+        check(&whole.replacen("\"seq\":2", "\"seq\":3", 1), "j line 3: its checksum does not match");
+        check(&format!("{whole}\0\0\0"), "3 entries, 3 torn bytes");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::model::error::{ErrorCode, Failure};
 /// Code that is ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// Body of an async function.
+    /// Body of an async function. Its first line is the hub's own; the code as given starts on the
+    /// second.
     pub body: String,
     /// One line per rewrite, so that the model learns what changed.
     pub notices: Vec<String>,

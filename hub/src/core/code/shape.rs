@@ -28,7 +28,7 @@ pub(super) fn shape(source: &str, notices: &mut Vec<String>) -> Result<String, F
             && let [Statement::ExpressionStatement(_)] = again.program.body.as_slice()
         {
             notices.push("Returned the bare object; write `return` in front of it.".to_owned());
-            return finish(&object, &again.program, vec![(0, "return ")], String::new());
+            return finish(&object, &again.program, vec![(0, "return (")], String::new()).map(|body| body + ")");
         }
     }
     if let Some(first) = parsed.diagnostics.iter().next() {
@@ -86,10 +86,19 @@ fn finish(
     }
     let mut out = strip.into_bytes();
     inserts.sort_by_key(|insert| std::cmp::Reverse(insert.0));
+    let mut preamble = "";
     for (offset, text) in inserts {
         let at = (offset as usize).min(out.len());
-        out.splice(at..at, text.bytes());
+        // At the start of a line it goes to the end of the one before, so that no column moves.
+        let line = source.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let blank = source.get(line..at).is_some_and(|before| before.trim().is_empty());
+        match (blank, line) {
+            (true, 0) if at < source.len() => preamble = text,
+            (true, line) if line > 0 && !ends_in_comment(source, line - 1) => drop(out.splice(line - 1..line - 1, text.bytes())),
+            (_, _) => drop(out.splice(at..at, text.bytes())),
+        }
     }
+    out.splice(0..0, format!("{preamble}\n").bytes());
     let mut body = String::from_utf8(out)
         .map_err(|_| Failure::new(ErrorCode::Bug, "stripping types cut a character in half"))?;
     if !tail.is_empty() {
@@ -107,6 +116,12 @@ fn strip_declaration(strip: &mut Strip<'_>, declaration: &Declaration<'_>) {
         Declaration::TSNamespaceDeclaration(kept) => strip.refused.push((kept.span.start, "a `namespace`")),
         other => strip.visit_declaration(other),
     }
+}
+
+/// Could the line that ends at `end` end in a comment, which would swallow what is put there?
+fn ends_in_comment(source: &str, end: usize) -> bool {
+    let before = source.get(..end).unwrap_or("");
+    before.lines().next_back().is_some_and(|line| line.contains("//"))
 }
 
 /// Blanks `export default` and binds what it exported.

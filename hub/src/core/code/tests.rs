@@ -7,7 +7,7 @@ fn shown(text: &str) -> String {
     match prepare(text, 65_536) {
         Ok(Prepared { body, notices }) => {
             let notices: String = notices.iter().map(|line| format!("\n# {line}")).collect();
-            format!("{body}{notices}")
+            format!("{}{notices}", body.strip_prefix('\n').unwrap_or(&body))
         }
         Err(failure) => format!("{}: {}\n? {}", failure.code, failure.message, failure.hint.unwrap_or_default()),
     }
@@ -43,6 +43,7 @@ fn common_shapes_are_rewritten_with_a_notice_each() {
         "{ a: 1 }",
         "function a() {}\nfunction b() {}",
         "export const a = 1;\nreturn a",
+        "const a = 1; // one\na",
     ]));
 }
 

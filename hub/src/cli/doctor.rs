@@ -1,0 +1,154 @@
+//! `doctor`: checks the store, the sandbox and every source, and says what to do about each finding.
+
+use super::output::{Done, Failed, Output};
+use super::wire::{hub_folder, unattended};
+use crate::core::validate::Checker;
+use crate::model::facts::{SourceFacts, SourcePolicy};
+use crate::model::time::LogicalMs;
+use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
+use crate::ports::Ports as _;
+use crate::ports::sandbox::{Guest as _, Sandbox as _};
+use crate::ports::store::Store as _;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// One line of a diagnosis.
+struct Finding {
+    fine: bool,
+    what: String,
+    text: String,
+}
+
+#[derive(Default)]
+struct Diagnosis(Vec<Finding>);
+
+impl Diagnosis {
+    fn fine(&mut self, what: &str, text: impl Into<String>) {
+        self.0.push(Finding { fine: true, what: what.to_owned(), text: text.into() });
+    }
+
+    fn bad(&mut self, what: &str, text: impl Into<String>) {
+        self.0.push(Finding { fine: false, what: what.to_owned(), text: text.into() });
+    }
+}
+
+pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
+    let hub = unattended()?;
+    let mut diagnosis = Diagnosis::default();
+    let folder = hub_folder()?;
+    let settings = hub.ports().store().settings().await?;
+    diagnosis.fine("store", format!("{} (format {})", folder.display(), settings.version));
+    permissions(&folder, &mut diagnosis);
+    match hub.limits().await {
+        Ok(_) => {}
+        Err(error) => diagnosis.bad("settings", error.to_string()),
+    }
+    match sandbox(hub.ports().sandbox()).await {
+        Ok(text) => diagnosis.fine("sandbox", text),
+        Err(why) => diagnosis.bad("sandbox", why),
+    }
+    diagnosis.fine("keychain", "not used by this build: credentials come from your environment (planned: the system's keychain)");
+    for source in hub.ports().store().sources().await? {
+        if let Err(error) = source {
+            diagnosis.bad("source", error.to_string());
+        }
+    }
+    let facts = hub.facts().await?;
+    let records: Vec<_> = facts.visible().into_iter().map(|source| source.record.clone()).collect();
+    let reached = futures::future::join_all(records.iter().map(|record| hub.refresh(record))).await;
+    let facts = hub.facts().await?;
+    for source in facts.sources.values() {
+        let name = source.record.namespace.to_string();
+        let at = records.iter().position(|record| record.id == source.record.id);
+        match at.and_then(|at| reached.get(at)) {
+            None => diagnosis.bad(&name, format!("nobody agreed to run it: capabilities hub review {name}")),
+            Some(Ok(refreshed)) => diagnosis.fine(&name, format!("{} tools", refreshed.tools)),
+            Some(Err(error)) => diagnosis.bad(&name, error.to_string()),
+        }
+        source_findings(&name, source, &mut diagnosis);
+    }
+    let waiting = hub.to_review(None).await?.len();
+    if waiting > 0 {
+        diagnosis.bad("review", format!("{waiting} tools ask until you review them: capabilities hub review"));
+    }
+    hub.shut_down().await;
+    let lines: Vec<String> = diagnosis
+        .0
+        .iter()
+        .map(|finding| format!("{} {}: {}", if finding.fine { "ok  " } else { "look" }, finding.what, finding.text))
+        .collect();
+    output.result(&lines.join("\n"), || {
+        let findings: Vec<_> =
+            diagnosis.0.iter().map(|f| json!({ "ok": f.fine, "what": f.what, "text": f.text })).collect();
+        json!({ "findings": findings })
+    });
+    Ok(if diagnosis.0.iter().all(|finding| finding.fine) { Done::Ok } else { Done::Failed })
+}
+
+fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) {
+    for notice in &source.notices {
+        diagnosis.bad(name, notice.clone());
+    }
+    let crate::model::source::Transport::Stdio(command) = &source.record.transport;
+    if let Some(warning) = super::add::unpinned(command) {
+        diagnosis.bad(name, warning);
+    }
+    match &source.policy {
+        SourcePolicy::Broken(detail) => diagnosis.bad(name, format!("everything of it is denied: {detail}")),
+        SourcePolicy::Usable(policy) => {
+            for rule in &policy.rules {
+                if let Some(raw) = rule.scope.tool.as_ref().filter(|raw| !source.tools.contains_key(*raw)) {
+                    diagnosis.bad(name, format!("a rule is about `{raw}`, which it does not offer"));
+                }
+            }
+        }
+    }
+    for tool in source.tools.values() {
+        if let Some(why) = Checker::compile(tool.contract.input_schema()).unchecked()
+            && tool.contract.input_schema().is_some()
+        {
+            diagnosis.bad(name, format!("arguments of `{}` are not checked: {why}", tool.name));
+        }
+    }
+}
+
+fn permissions(folder: &Path, diagnosis: &mut Diagnosis) {
+    let mut open = Vec::new();
+    let mut look = vec![folder.to_owned()];
+    while let Some(path) = look.pop() {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        if meta.permissions().mode() & 0o077 != 0 {
+            open.push(path.display().to_string());
+        }
+        if meta.is_dir() {
+            look.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+    }
+    match open.first() {
+        None => diagnosis.fine("permissions", "only you can read the hub's files"),
+        Some(first) => diagnosis.bad(
+            "permissions",
+            format!("{} files are open to other users, first {first}: chmod -R go= {}", open.len(), folder.display()),
+        ),
+    }
+}
+
+async fn sandbox(sandbox: &crate::adapters::sandbox::WorkerSandbox) -> Result<String, String> {
+    let program = Program {
+        body: "\nreturn 6 * 7".to_owned(),
+        seed: [0; 32],
+        started: LogicalMs(0),
+        sources: Vec::new(),
+        memory_bytes: 8 << 20,
+        value_bytes_max: 1024,
+    };
+    let mut guest = sandbox.open(program).await.map_err(|error| error.to_string())?;
+    let turn = Turn { delivery: Delivery::Start, at: LogicalMs(0), budget_us: 1_000_000 };
+    let yielded = guest.step(turn).await.map_err(|error| error.to_string())?;
+    if yielded.end == Some(GuestEnd::Returned(Some("42".to_owned()))) {
+        Ok("a worker starts and computes".to_owned())
+    } else {
+        Err("a worker starts and computes nonsense".to_owned())
+    }
+}

@@ -1,0 +1,156 @@
+//! A hub of real parts.
+
+use super::BUILD;
+use super::output::Failed;
+use crate::adapters::clock::SystemClock;
+use crate::adapters::entropy::SystemEntropy;
+use crate::adapters::person::{Nobody, Preselected, TerminalPerson};
+use crate::adapters::postings::MemoryPostings;
+use crate::adapters::sandbox::WorkerSandbox;
+use crate::adapters::secrets::EnvironmentSecrets;
+use crate::adapters::sources::StdioSources;
+use crate::adapters::store::FileStore;
+use crate::driver::Hub;
+use crate::model::time::WallMs;
+use crate::ports::Ports;
+use crate::ports::clock::Clock as _;
+use crate::ports::person::Person;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+
+/// The ports of a hub on this machine.
+pub(super) struct Real<H: Person> {
+    clock: SystemClock,
+    entropy: SystemEntropy,
+    store: FileStore,
+    secrets: Arc<EnvironmentSecrets>,
+    sources: StdioSources<EnvironmentSecrets, SystemClock>,
+    sandbox: WorkerSandbox,
+    person: H,
+}
+
+impl<H: Person> Ports for Real<H> {
+    type Clock = SystemClock;
+    type Entropy = SystemEntropy;
+    type Store = FileStore;
+    type Secrets = EnvironmentSecrets;
+    type Sources = StdioSources<EnvironmentSecrets, SystemClock>;
+    type Sandbox = WorkerSandbox;
+    type Postings = MemoryPostings;
+    type Person = H;
+
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+
+    fn entropy(&self) -> &SystemEntropy {
+        &self.entropy
+    }
+
+    fn store(&self) -> &FileStore {
+        &self.store
+    }
+
+    fn secrets(&self) -> &EnvironmentSecrets {
+        &self.secrets
+    }
+
+    fn sources(&self) -> &Self::Sources {
+        &self.sources
+    }
+
+    fn sandbox(&self) -> &WorkerSandbox {
+        &self.sandbox
+    }
+
+    fn person(&self) -> &H {
+        &self.person
+    }
+}
+
+/// A hub that nobody sits at.
+pub(super) type UnattendedHub = Hub<Real<Nobody>>;
+
+/// A hub with a person at the controlling terminal.
+pub(super) type AttendedHub = Hub<Real<TerminalPerson>>;
+
+pub(super) fn unattended() -> Result<UnattendedHub, Failed> {
+    open(Nobody)
+}
+
+pub(super) fn attended(preselected: Preselected) -> Result<AttendedHub, Failed> {
+    open(TerminalPerson::new(preselected, wall_now))
+}
+
+fn wall_now() -> WallMs {
+    SystemClock::new().wall()
+}
+
+fn open<H: Person>(person: H) -> Result<Hub<Real<H>>, Failed> {
+    let clock = SystemClock::new();
+    let secrets = Arc::new(EnvironmentSecrets::new(variables()));
+    let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned())
+        .map_err(|error| Failed::internal(&format!("the sandbox cannot be prepared: {error}")))?;
+    let ports = Real {
+        clock,
+        entropy: SystemEntropy,
+        store: FileStore::new(hub_folder()?),
+        sources: StdioSources::new(Arc::clone(&secrets), clock),
+        secrets,
+        sandbox,
+        person,
+    };
+    Ok(Hub::new(ports, BUILD))
+}
+
+/// This program: as it was started, even if the file was replaced since.
+fn own_program() -> PathBuf {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { own } else { std::env::current_exe().unwrap_or(own) }
+}
+
+/// Where the hub lives.
+pub(super) fn hub_folder() -> Result<PathBuf, Failed> {
+    let home = match variable("CAPABILITIES_HOME").filter(|home| !home.is_empty()) {
+        Some(home) => PathBuf::from(home),
+        None => match variable("HOME").filter(|home| !home.is_empty()) {
+            Some(home) => PathBuf::from(home).join(".capabilities"),
+            None => return Err(Failed::usage("neither CAPABILITIES_HOME nor HOME is set", "set CAPABILITIES_HOME to a folder of yours")),
+        },
+    };
+    if !home.is_absolute() {
+        return Err(Failed::usage(
+            format!("CAPABILITIES_HOME is `{}`, which depends on the current folder", home.display()),
+            "use an absolute path",
+        ));
+    }
+    Ok(home.join("hub"))
+}
+
+/// One variable of the environment, if it is set and is text.
+#[expect(clippy::disallowed_methods, reason = "the environment is read here and nowhere else")]
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Logs to standard error, quiet unless told otherwise. The protocol library prints whole messages when
+/// it is talkative, so its own lines are off whatever is asked for.
+pub(super) fn start_logging() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::WARN.into())
+        .parse_lossy(variable("CAPABILITIES_LOG").unwrap_or_default());
+    let filter = match "rmcp=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
+}
