@@ -1,1 +1,11 @@
-//! x
+//! Fakes for every port of the hub, conformance suites that fakes and real parts both pass, oracles for
+//! the hub's invariants, and seeded worlds in which programs, faults and people act.
+
+pub mod answer;
+pub mod broken;
+pub mod conformance;
+pub mod fakes;
+pub mod oracles;
+pub mod seed;
+pub mod server;
+pub mod world;

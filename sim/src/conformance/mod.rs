@@ -1,0 +1,3 @@
+//! What every implementation of a port must do: one suite each, run against fake and real.
+
+pub mod sandbox;

@@ -1,0 +1,4 @@
+//! Everything that needs more than one part of the hub.
+
+mod sandbox;
+mod world;

@@ -1,0 +1,1 @@
+//! Both sandboxes pass one suite.
