@@ -4,7 +4,10 @@
 #![cfg_attr(
     test,
     allow(
-        clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
         clippy::string_slice,
         reason = "in a test, a panic is the report"
     )

@@ -2,6 +2,7 @@
 
 use crate::fakes::{SimLock, SimPerson, SimPorts, SimSources, SimStore};
 use crate::world::{Maker, Process};
+use hub::model::call::UpstreamResult;
 use hub::model::digest::Digest;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
@@ -9,11 +10,13 @@ use hub::model::journal::Entry;
 use hub::model::policy::{Channel, Choice, Policy};
 use hub::model::run::{RunRecord, RunStatus};
 use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
-use hub::model::time::WallMs;
+use hub::model::time::{Tick, WallMs};
+use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
 use hub::ports::store::{LockName, Store, StoreError};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// How a store betrays the hub.
+/// How a part betrays the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Betrayal {
     /// A question that is stored comes with its own answer.
@@ -22,20 +25,21 @@ pub enum Betrayal {
     ForgetsSent,
     /// Nothing is ever synced.
     NeverSyncs,
-    /// Outcomes are acknowledged and something else is stored.
-    ForgetsOutcomes,
+    /// A call whose answer was lost is sent again.
+    RetriesLost,
 }
 
-/// Makes processes whose store betrays them.
+/// Makes processes with a part that betrays them.
 #[derive(Debug, Clone, Copy)]
 pub struct Broken(pub Betrayal);
 
 impl Maker for Broken {
-    type Ports = SimPorts<BrokenStore, SimSources, SimPerson>;
+    type Ports = SimPorts<BrokenStore, BrokenSources, SimPerson>;
 
     fn ports(&self, p: &Process<'_>) -> Self::Ports {
         let store = BrokenStore { inner: p.disk.store(p.faults.clone(), p.history.clone()), how: self.0 };
         let sources = SimSources::new(p.upstreams.clone(), p.faults.clone());
+        let sources = BrokenSources { inner: sources, how: self.0 };
         SimPorts::new(p.seed, p.number, store, sources, p.person.clone())
     }
 }
@@ -52,7 +56,7 @@ impl BrokenStore {
         // Something that changes nothing, so that the journal keeps its length.
         let nothing = || Entry::Resumed { build: String::new(), wall: WallMs(0) };
         match (self.how, entry) {
-            (Betrayal::ForgetsSent, Entry::Sent { .. }) | (Betrayal::ForgetsOutcomes, Entry::Settled { .. }) => nothing(),
+            (Betrayal::ForgetsSent, Entry::Sent { .. }) => nothing(),
             // The pause that follows its questions turns into their answer.
             (Betrayal::ForgesDecisions, Entry::Paused { .. }) => Entry::Decided {
                 seqs: (1..200).map(hub::model::call::Seq).collect(),
@@ -60,7 +64,7 @@ impl BrokenStore {
                 channel: Channel::Page,
                 wall: WallMs(0),
             },
-            (Betrayal::ForgesDecisions | Betrayal::ForgetsSent | Betrayal::NeverSyncs | Betrayal::ForgetsOutcomes, other) => {
+            (Betrayal::ForgesDecisions | Betrayal::ForgetsSent | Betrayal::NeverSyncs | Betrayal::RetriesLost, other) => {
                 other.clone()
             }
         }
@@ -138,5 +142,38 @@ impl Store for BrokenStore {
     }
     async fn cancel_requested(&self, run: &RunId) -> bool {
         self.inner.cancel_requested(run).await
+    }
+}
+
+/// Sources that betray the hub in one way and are honest in all others.
+#[derive(Debug)]
+pub struct BrokenSources {
+    inner: SimSources,
+    how: Betrayal,
+}
+
+impl Sources for BrokenSources {
+    async fn call(&self, source: &SourceRecord, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
+        match self.inner.call(source, call).await {
+            Err(CallError::Lost(_)) if self.how == Betrayal::RetriesLost => self.inner.call(source, call).await,
+            other => other,
+        }
+    }
+
+    async fn dial(
+        &self,
+        source: &SourceRecord,
+        listed_after: Option<WallMs>,
+        deadline: Tick,
+    ) -> Result<Arc<Listing>, CallError> {
+        self.inner.dial(source, listed_after, deadline).await
+    }
+
+    async fn close(&self, source: &SourceId) {
+        self.inner.close(source).await;
+    }
+
+    async fn close_all(&self) {
+        self.inner.close_all().await;
     }
 }

@@ -1,5 +1,9 @@
 //! The system's clocks.
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the one place that reads the clock")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the one place that reads the clock"
+)]
 
 use crate::model::time::{Tick, WallMs};
 use crate::ports::clock::Clock;

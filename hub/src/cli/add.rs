@@ -29,21 +29,35 @@ const RUNNERS: &[(&str, &[&str])] = &[
     ("uv", &["tool", "run"]),
 ];
 
-pub(super) async fn add(output: &Output, arguments: AddArguments, no_input: bool) -> Result<Done, Failed> {
+pub(super) async fn add(
+    output: &Output,
+    arguments: AddArguments,
+    no_input: bool,
+) -> Result<Done, Failed> {
     if arguments.accept {
         who::no_agent("hub add --accept")?;
     }
     let command = stdio_command(&arguments)?;
     let hub = unattended()?;
-    let taken: Vec<String> =
-        hub.ports().store().sources().await?.into_iter().flatten().map(|source| source.namespace.to_string()).collect();
+    let taken: Vec<String> = hub
+        .ports()
+        .store()
+        .sources()
+        .await?
+        .into_iter()
+        .flatten()
+        .map(|source| source.namespace.to_string())
+        .collect();
     let namespace = match &arguments.namespace {
         Some(name) => name.clone(),
-        None => propose_namespace(&package_name(&command), &|name| taken.iter().any(|known| known == name)),
+        None => propose_namespace(&package_name(&command), &|name| {
+            taken.iter().any(|known| known == name)
+        }),
     };
-    let namespace: Namespace = namespace.parse().map_err(|error: crate::model::names::NameError| {
-        Failed::usage(error.to_string(), "choose another with `--namespace`")
-    })?;
+    let namespace: Namespace =
+        namespace.parse().map_err(|error: crate::model::names::NameError| {
+            Failed::usage(error.to_string(), "choose another with `--namespace`")
+        })?;
     let new = NewSource {
         namespace: namespace.clone(),
         label: arguments.label.clone(),
@@ -73,7 +87,10 @@ pub(super) async fn add(output: &Output, arguments: AddArguments, no_input: bool
         let text = format!(
             "Added {namespace}. Nothing of it runs until a person agrees: capabilities hub review {namespace}"
         );
-        output.result(&text, || json!({ "namespace": namespace, "id": record.id, "consented": false }));
+        output.result(
+            &text,
+            || json!({ "namespace": namespace, "id": record.id, "consented": false }),
+        );
         return Ok(Done::Ok);
     }
     output.say("Starting it and reading its tools …");
@@ -102,7 +119,11 @@ pub(super) async fn add(output: &Output, arguments: AddArguments, no_input: bool
 
 /// Asks at the terminal whether to run exactly what was shown.
 pub(super) fn ask_consent() -> bool {
-    TerminalPerson::key("Run exactly this command, now and whenever it is needed? [y] yes  [n] no\r\n> ", "yn", None) == Some('y')
+    TerminalPerson::key(
+        "Run exactly this command, now and whenever it is needed? [y] yes  [n] no\r\n> ",
+        "yn",
+        None,
+    ) == Some('y')
 }
 
 fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
@@ -111,7 +132,9 @@ fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
         [one] if one.contains(char::is_whitespace) => split_words(one)?,
         many => many.to_vec(),
     };
-    let (name, args) = words.split_first().ok_or_else(|| Failed::usage("the command is empty", "give a command line"))?;
+    let (name, args) = words
+        .split_first()
+        .ok_or_else(|| Failed::usage("the command is empty", "give a command line"))?;
     let path = variable("PATH").unwrap_or_default();
     let here = std::env::current_dir().map_err(|error| Failed::internal(&error.to_string()))?;
     let cwd = match &arguments.cwd {
@@ -119,7 +142,10 @@ fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
         None => here.clone(),
     };
     let cwd = cwd.canonicalize().map_err(|error| {
-        Failed::usage(format!("the folder `{}` cannot be used: {error}", cwd.display()), "give a folder that exists with `--cwd`")
+        Failed::usage(
+            format!("the folder `{}` cannot be used: {error}", cwd.display()),
+            "give a folder that exists with `--cwd`",
+        )
     })?;
     let program = resolve(name, &path, &here)?;
     let mut set = BTreeMap::new();
@@ -130,7 +156,10 @@ fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
             None => (one.as_str(), None),
         };
         if !is_identifier(name) || !name.is_ascii() {
-            return Err(Failed::usage(format!("`--env {name}` is not a variable's name"), "write NAME=value, or NAME alone"));
+            return Err(Failed::usage(
+                format!("`--env {name}` is not a variable's name"),
+                "write NAME=value, or NAME alone",
+            ));
         }
         match value {
             Some(value) => {
@@ -141,25 +170,42 @@ fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
     }
     let text = |path: PathBuf| {
         path.into_os_string().into_string().map_err(|path| {
-            Failed::usage(format!("the path `{}` is not text", path.to_string_lossy()), "use a path that is")
+            Failed::usage(
+                format!("the path `{}` is not text", path.to_string_lossy()),
+                "use a path that is",
+            )
         })
     };
-    Ok(StdioCommand { program: text(program)?, args: args.to_vec(), cwd: text(cwd)?, path, set, pass })
+    Ok(StdioCommand {
+        program: text(program)?,
+        args: args.to_vec(),
+        cwd: text(cwd)?,
+        path,
+        set,
+        pass,
+    })
 }
 
 fn later(reference: &str) -> Failed {
-    let what = if Path::new(reference).extension().is_some_and(|end| end == "json" || end == "yaml" || end == "yml") {
+    let what = if Path::new(reference)
+        .extension()
+        .is_some_and(|end| end == "json" || end == "yaml" || end == "yml")
+    {
         "OpenAPI documents are planned and not in this build"
     } else {
         "servers over HTTP are planned and not in this build"
     };
-    Failed::usage(what, "add a local server by its command line, such as `npx -y @acme/mcp-server@1.2.3`")
+    Failed::usage(
+        what,
+        "add a local server by its command line, such as `npx -y @acme/mcp-server@1.2.3`",
+    )
 }
 
 /// The absolute path of a program: found once, so that what a person agrees to is what runs.
 fn resolve(name: &str, path: &str, here: &Path) -> Result<PathBuf, Failed> {
     let runnable = |file: &Path| {
-        std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(file)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
         let file = here.join(name);
@@ -167,14 +213,22 @@ fn resolve(name: &str, path: &str, here: &Path) -> Result<PathBuf, Failed> {
         return if runnable(&file) {
             std::path::absolute(&file).map_err(|error| Failed::internal(&error.to_string()))
         } else {
-            Err(Failed::usage(format!("`{name}` is not a program that can be run"), "check the path and its permissions"))
+            Err(Failed::usage(
+                format!("`{name}` is not a program that can be run"),
+                "check the path and its permissions",
+            ))
         };
     }
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
         .find(|file| runnable(file))
-        .ok_or_else(|| Failed::usage(format!("there is no program `{name}` on your PATH"), "install it, or give its full path"))
+        .ok_or_else(|| {
+            Failed::usage(
+                format!("there is no program `{name}` on your PATH"),
+                "install it, or give its full path",
+            )
+        })
 }
 
 /// Splits a command line as a shell would, without expanding anything.
@@ -187,7 +241,9 @@ fn split_words(text: &str) -> Result<Vec<String>, Failed> {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (Some('"') | None, '\\') => {
-                let next = chars.next().ok_or_else(|| Failed::usage("the command line ends in a backslash", "remove it"))?;
+                let next = chars.next().ok_or_else(|| {
+                    Failed::usage("the command line ends in a backslash", "remove it")
+                })?;
                 word.get_or_insert_default().push(next);
             }
             (Some(_), c) => word.get_or_insert_default().push(c),
@@ -213,7 +269,7 @@ fn split_words(text: &str) -> Result<Vec<String>, Failed> {
 }
 
 /// The package a runner would fetch.
-fn package<'a>(command: &'a StdioCommand) -> Option<&'a str> {
+fn package(command: &StdioCommand) -> Option<&str> {
     let program = Path::new(&command.program).file_name()?.to_str()?;
     let (_, before) = RUNNERS.iter().find(|(name, _)| *name == program)?;
     let mut rest = command.args.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
@@ -229,9 +285,13 @@ fn package<'a>(command: &'a StdioCommand) -> Option<&'a str> {
 pub(super) fn unpinned(command: &StdioCommand) -> Option<String> {
     let package = package(command)?;
     let after_scope = package.get(1..).unwrap_or("");
-    let version = after_scope.split_once('@').or_else(|| package.split_once("==")).map(|(_, version)| version);
+    let version = after_scope
+        .split_once('@')
+        .or_else(|| package.split_once("=="))
+        .map(|(_, version)| version);
     let pinned = version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()));
-    (!pinned).then(|| format!("`{package}` has no pinned version: whatever is newest runs each time"))
+    (!pinned)
+        .then(|| format!("`{package}` has no pinned version: whatever is newest runs each time"))
 }
 
 /// What a source could be called, from its command.
@@ -239,9 +299,17 @@ fn package_name(command: &StdioCommand) -> String {
     let named = package(command).map_or_else(
         || {
             let script = command.args.iter().find(|word| word.contains('/') || word.contains('.'));
-            let runs_script = ["node", "python", "python3", "deno", "bun", "ruby"].iter().any(|name| command.program.ends_with(name));
-            let path = if runs_script { script.map_or(command.program.as_str(), String::as_str) } else { command.program.as_str() };
-            Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+            let runs_script = ["node", "python", "python3", "deno", "bun", "ruby"]
+                .iter()
+                .any(|name| command.program.ends_with(name));
+            let path = if runs_script {
+                script.map_or(command.program.as_str(), String::as_str)
+            } else {
+                command.program.as_str()
+            };
+            Path::new(path)
+                .file_stem()
+                .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
         },
         |package| {
             let name = package.trim_start_matches('@');
@@ -277,7 +345,9 @@ mod tests {
 
     #[test]
     fn a_package_runner_without_a_version_is_flagged() {
-        let check = |words: &str, pinned: bool| assert_eq!(unpinned(&command(words)).is_none(), pinned, "{words}");
+        let check = |words: &str, pinned: bool| {
+            assert_eq!(unpinned(&command(words)).is_none(), pinned, "{words}")
+        };
         check("npx -y @acme/mcp-server@1.2.3", true);
         check("npx -y @acme/mcp-server", false);
         check("npx -y @acme/mcp-server@latest", false);
@@ -292,7 +362,11 @@ mod tests {
     #[test]
     fn a_namespace_is_proposed_from_what_the_command_names() {
         let check = |words: &str, expected: &str| {
-            assert_eq!(propose_namespace(&package_name(&command(words)), &|_| false), expected, "{words}");
+            assert_eq!(
+                propose_namespace(&package_name(&command(words)), &|_| false),
+                expected,
+                "{words}"
+            );
         };
         check("npx -y @modelcontextprotocol/server-memory@2026.8.31", "memory");
         check("npx -y @modelcontextprotocol/server-everything", "everything");
@@ -303,7 +377,10 @@ mod tests {
 
     #[test]
     fn command_lines_are_split_like_a_shell_does_and_nothing_is_expanded() {
-        assert_eq!(split_words(r#"a 'b c' "d \" e" f\ g ''"#).unwrap(), ["a", "b c", "d \" e", "f g", ""]);
+        assert_eq!(
+            split_words(r#"a 'b c' "d \" e" f\ g ''"#).unwrap(),
+            ["a", "b c", "d \" e", "f g", ""]
+        );
         for bad in ["a | b", "a $HOME", "a 'b", "a > b", "a \\"] {
             assert!(split_words(bad).is_err(), "{bad}");
         }

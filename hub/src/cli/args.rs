@@ -103,7 +103,12 @@ pub(super) struct AddArguments {
     #[arg(long)]
     pub(super) accept: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub(super) command: Vec<String>,
 }
 

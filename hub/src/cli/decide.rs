@@ -13,7 +13,11 @@ use crate::model::policy::Choice;
 use crate::model::run::RunStatus;
 use serde_json::json;
 
-pub(super) async fn approve(output: &Output, arguments: ApproveArguments, no_input: bool) -> Result<Done, Failed> {
+pub(super) async fn approve(
+    output: &Output,
+    arguments: ApproveArguments,
+    no_input: bool,
+) -> Result<Done, Failed> {
     who::no_agent("hub approve")?;
     if no_input || !TerminalPerson::is_reachable() {
         return Err(Failed::needs_person(
@@ -34,7 +38,11 @@ pub(super) async fn approve(output: &Output, arguments: ApproveArguments, no_inp
         Some(run) => vec![run_id(run)?],
         None => {
             let listed = hub.list_runs().await?;
-            listed.into_iter().filter(|(_, status)| *status == RunStatus::AwaitingInput).map(|(record, _)| record.id).collect()
+            listed
+                .into_iter()
+                .filter(|(_, status)| *status == RunStatus::AwaitingInput)
+                .map(|(record, _)| record.id)
+                .collect()
         }
     };
     if runs.is_empty() {
@@ -60,16 +68,19 @@ pub(super) async fn approve(output: &Output, arguments: ApproveArguments, no_inp
 
 fn call_number(text: &str) -> Result<Seq, Failed> {
     let digits = text.strip_prefix('c').unwrap_or(text);
-    digits.parse().map(Seq).map_err(|_| Failed::usage(format!("`--call {text}` is not a call"), "calls are numbered c1, c2, …"))
+    digits.parse().map(Seq).map_err(|_| {
+        Failed::usage(format!("`--call {text}` is not a call"), "calls are numbered c1, c2, …")
+    })
 }
 
 pub(super) async fn cancel(output: &Output, run: &str) -> Result<Done, Failed> {
     let hub = unattended()?;
     let run = run_id(run)?;
     let status = hub.cancel(&run).await?;
-    let text = match status {
-        RunStatus::Cancelled => format!("Cancelled {run}."),
-        other => format!("{run} is over already: {}.", other.as_str()),
+    let text = if status == RunStatus::Cancelled {
+        format!("Cancelled {run}.")
+    } else {
+        format!("{run} is over already: {}.", status.as_str())
     };
     output.result(&text, || json!({ "run": run, "status": status }));
     Ok(Done::Ok)

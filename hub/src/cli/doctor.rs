@@ -62,7 +62,8 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
         let name = source.record.namespace.to_string();
         let at = records.iter().position(|record| record.id == source.record.id);
         match at.and_then(|at| reached.get(at)) {
-            None => diagnosis.bad(&name, format!("nobody agreed to run it: capabilities hub review {name}")),
+            None => diagnosis
+                .bad(&name, format!("nobody agreed to run it: capabilities hub review {name}")),
             Some(Ok(refreshed)) => diagnosis.fine(&name, format!("{} tools", refreshed.tools)),
             Some(Err(error)) => diagnosis.bad(&name, error.to_string()),
         }
@@ -70,17 +71,30 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
     }
     let waiting = hub.to_review(None).await?.len();
     if waiting > 0 {
-        diagnosis.bad("review", format!("{waiting} tools ask until you review them: capabilities hub review"));
+        diagnosis.bad(
+            "review",
+            format!("{waiting} tools ask until you review them: capabilities hub review"),
+        );
     }
     hub.shut_down().await;
     let lines: Vec<String> = diagnosis
         .0
         .iter()
-        .map(|finding| format!("{} {}: {}", if finding.fine { "ok  " } else { "look" }, finding.what, finding.text))
+        .map(|finding| {
+            format!(
+                "{} {}: {}",
+                if finding.fine { "ok  " } else { "look" },
+                finding.what,
+                finding.text
+            )
+        })
         .collect();
     output.result(&lines.join("\n"), || {
-        let findings: Vec<_> =
-            diagnosis.0.iter().map(|f| json!({ "ok": f.fine, "what": f.what, "text": f.text })).collect();
+        let findings: Vec<_> = diagnosis
+            .0
+            .iter()
+            .map(|f| json!({ "ok": f.fine, "what": f.what, "text": f.text }))
+            .collect();
         json!({ "findings": findings })
     });
     Ok(if diagnosis.0.iter().all(|finding| finding.fine) { Done::Ok } else { Done::Failed })
@@ -95,11 +109,16 @@ fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) 
         diagnosis.bad(name, warning);
     }
     match &source.policy {
-        SourcePolicy::Broken(detail) => diagnosis.bad(name, format!("everything of it is denied: {detail}")),
+        SourcePolicy::Broken(detail) => {
+            diagnosis.bad(name, format!("everything of it is denied: {detail}"))
+        }
         SourcePolicy::Usable(policy) => {
             for rule in &policy.rules {
-                if let Some(raw) = rule.scope.tool.as_ref().filter(|raw| !source.tools.contains_key(*raw)) {
-                    diagnosis.bad(name, format!("a rule is about `{raw}`, which it does not offer"));
+                if let Some(raw) =
+                    rule.scope.tool.as_ref().filter(|raw| !source.tools.contains_key(*raw))
+                {
+                    diagnosis
+                        .bad(name, format!("a rule is about `{raw}`, which it does not offer"));
                 }
             }
         }
@@ -122,14 +141,20 @@ fn permissions(folder: &Path, diagnosis: &mut Diagnosis) {
             open.push(path.display().to_string());
         }
         if meta.is_dir() {
-            look.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+            look.extend(
+                std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()),
+            );
         }
     }
     match open.first() {
         None => diagnosis.fine("permissions", "only you can read the hub's files"),
         Some(first) => diagnosis.bad(
             "permissions",
-            format!("{} files are open to other users, first {first}: chmod -R go= {}", open.len(), folder.display()),
+            format!(
+                "{} files are open to other users, first {first}: chmod -R go= {}",
+                open.len(),
+                folder.display()
+            ),
         ),
     }
 }

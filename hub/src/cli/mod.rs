@@ -43,10 +43,11 @@ pub fn main() -> ExitCode {
     wire::start_logging();
     let Command::Hub(hub) = arguments.command;
     let output = Output { json: hub.json };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return output.failed(&Failed::internal(&error.to_string())),
-    };
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return output.failed(&Failed::internal(&error.to_string())),
+        };
     let done = runtime.block_on(dispatch(hub.command, &output, hub.no_input));
     // A reader thread may be stuck in a read that never ends; nothing waits for it.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));

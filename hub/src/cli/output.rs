@@ -33,16 +33,31 @@ pub(super) struct Failed {
 
 impl Failed {
     pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Failed {
-        Failed { code: "usage".to_owned(), message: message.into(), hint: Some(hint.into()), status: 2 }
+        Failed {
+            code: "usage".to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+            status: 2,
+        }
     }
 
     pub(super) fn refused(message: impl Into<String>, hint: impl Into<String>) -> Failed {
-        Failed { code: "refused".to_owned(), message: message.into(), hint: Some(hint.into()), status: 1 }
+        Failed {
+            code: "refused".to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+            status: 1,
+        }
     }
 
     /// A person is needed and cannot be asked here.
     pub(super) fn needs_person(message: impl Into<String>, hint: impl Into<String>) -> Failed {
-        Failed { code: "needs_person".to_owned(), message: message.into(), hint: Some(hint.into()), status: 3 }
+        Failed {
+            code: "needs_person".to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+            status: 3,
+        }
     }
 
     pub(super) fn internal(message: &str) -> Failed {
@@ -66,14 +81,21 @@ impl From<DecideError> for Failed {
     fn from(error: DecideError) -> Failed {
         match error {
             DecideError::Hub(error) => error.into(),
-            DecideError::NotDecided(why) => Failed::refused(why.to_string(), "nothing was recorded"),
+            DecideError::NotDecided(why) => {
+                Failed::refused(why.to_string(), "nothing was recorded")
+            }
         }
     }
 }
 
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Failed {
-        Failed { code: failure.code.to_string(), message: failure.message, hint: failure.hint, status: 1 }
+        Failed {
+            code: failure.code.to_string(),
+            message: failure.message,
+            hint: failure.hint,
+            status: 1,
+        }
     }
 }
 

@@ -20,7 +20,11 @@ use std::fmt::Write as _;
 /// Names listed per class before the rest is counted.
 const NAMES_SHOWN: usize = 12;
 
-pub(super) async fn review(output: &Output, arguments: ReviewArguments, no_input: bool) -> Result<Done, Failed> {
+pub(super) async fn review(
+    output: &Output,
+    arguments: ReviewArguments,
+    no_input: bool,
+) -> Result<Done, Failed> {
     who::no_agent("hub review")?;
     let can_ask = who::can_ask(no_input);
     let hub = unattended()?;
@@ -82,7 +86,11 @@ pub(super) async fn review_source(
     let reviewed = if accept {
         items.into_iter().map(|item| Reviewed { item, rule: None }).collect()
     } else if can_ask {
-        match TerminalPerson::key("[a] accept the proposal   [t] tool by tool   [s] skip\r\n> ", "ats", None) {
+        match TerminalPerson::key(
+            "[a] accept the proposal   [t] tool by tool   [s] skip\r\n> ",
+            "ats",
+            None,
+        ) {
             Some('a') => items.into_iter().map(|item| Reviewed { item, rule: None }).collect(),
             Some('t') => tool_by_tool(items),
             Some(_) | None => Vec::new(),
@@ -106,7 +114,8 @@ fn summary(record: &SourceRecord, items: &[ReviewItem]) -> String {
             continue;
         }
         let _ = writeln!(text, "  {title} ({})", of_class.len());
-        let names: Vec<&str> = of_class.iter().take(NAMES_SHOWN).map(|item| item.name.as_str()).collect();
+        let names: Vec<&str> =
+            of_class.iter().take(NAMES_SHOWN).map(|item| item.name.as_str()).collect();
         let more = of_class.len().saturating_sub(NAMES_SHOWN);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         let _ = writeln!(text, "    {}{more}", names.join(", "));
@@ -129,7 +138,12 @@ fn tool_by_tool(items: Vec<ReviewItem>) -> Vec<Reviewed> {
             Class::Writes => "ask",
             Class::Destructive => "ask, destructive",
         };
-        let mut text = format!("\n{} of {all}  {}.{}   proposed: {proposal}\n", at + 1, item.namespace, item.name);
+        let mut text = format!(
+            "\n{} of {all}  {}.{}   proposed: {proposal}\n",
+            at + 1,
+            item.namespace,
+            item.name
+        );
         let says = first_sentence(item.contract.description(), 200);
         if !says.is_empty() {
             let _ = writeln!(text, "  the tool says: \"{says}\"");
@@ -140,7 +154,9 @@ fn tool_by_tool(items: Vec<ReviewItem>) -> Vec<Reviewed> {
         for change in item.changes.iter().flatten() {
             let _ = writeln!(text, "  changed: {change}");
         }
-        text.push_str("[Enter] as proposed   [r] run   [a] ask   [d] deny   [s] skip   [q] stop\n> ");
+        text.push_str(
+            "[Enter] as proposed   [r] run   [a] ask   [d] deny   [s] skip   [q] stop\n> ",
+        );
         let rule = match TerminalPerson::key(&text.replace('\n', "\r\n"), "radsqp", Some('p')) {
             Some('p') => None,
             Some('r') => Some(Effect::Allow),

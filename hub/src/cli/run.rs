@@ -1,4 +1,5 @@
 //! `exec`, `call`, `runs`, `runs show`.
+#![expect(clippy::disallowed_methods, reason = "waits for Ctrl-C beside the run")]
 
 use super::args::{CallArguments, ExecArguments, RunsArguments, RunsCommand};
 use super::output::{Done, Failed, Output};
@@ -18,11 +19,17 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Read as _;
 
-pub(super) async fn exec(output: &Output, arguments: ExecArguments, no_input: bool) -> Result<Done, Failed> {
+pub(super) async fn exec(
+    output: &Output,
+    arguments: ExecArguments,
+    no_input: bool,
+) -> Result<Done, Failed> {
     check_profile(&arguments.profile)?;
     let text = if arguments.code == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| Failed::internal(&format!("standard input: {error}")))?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failed::internal(&format!("standard input: {error}")))?;
         text
     } else {
         arguments.code
@@ -30,15 +37,27 @@ pub(super) async fn exec(output: &Output, arguments: ExecArguments, no_input: bo
     run(output, Code { text, profile: arguments.profile }, no_input).await
 }
 
-pub(super) async fn call(output: &Output, arguments: CallArguments, no_input: bool) -> Result<Done, Failed> {
+pub(super) async fn call(
+    output: &Output,
+    arguments: CallArguments,
+    no_input: bool,
+) -> Result<Done, Failed> {
     check_profile(&arguments.profile)?;
-    let address: Address = arguments.address.parse().map_err(|error: crate::model::names::NameError| {
-        Failed::usage(error.to_string(), "`capabilities hub list` shows the namespaces")
+    let address: Address =
+        arguments.address.parse().map_err(|error: crate::model::names::NameError| {
+            Failed::usage(error.to_string(), "`capabilities hub list` shows the namespaces")
+        })?;
+    let value: Value = serde_json::from_str(&arguments.arguments).map_err(|error| {
+        Failed::usage(
+            format!("the arguments are not JSON: {error}"),
+            "write one object, such as '{\"name\": 1}'",
+        )
     })?;
-    let value: Value = serde_json::from_str(&arguments.arguments)
-        .map_err(|error| Failed::usage(format!("the arguments are not JSON: {error}"), "write one object, such as '{\"name\": 1}'"))?;
     if !value.is_object() {
-        return Err(Failed::usage("the arguments must be one JSON object", "write one object, such as '{\"name\": 1}'"));
+        return Err(Failed::usage(
+            "the arguments must be one JSON object",
+            "write one object, such as '{\"name\": 1}'",
+        ));
     }
     let options = match &arguments.connection {
         Some(name) => format!(", {{ connection: {} }}", Value::String(name.clone())),
@@ -57,12 +76,16 @@ fn literal(value: &Value) -> String {
             (None, Some(large)) => format!("{large}n"),
             (_, _) => number.to_string(),
         },
-        Value::Array(items) => format!("[{}]", items.iter().map(literal).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(literal).collect::<Vec<_>>().join(","))
+        }
         Value::Object(members) => {
             let members: Vec<String> = members
                 .iter()
                 // In brackets `__proto__` is a key like any other.
-                .map(|(key, member)| format!("[{}]:{}", Value::String(key.clone()), literal(member)))
+                .map(|(key, member)| {
+                    format!("[{}]:{}", Value::String(key.clone()), literal(member))
+                })
                 .collect();
             format!("{{{}}}", members.join(","))
         }
@@ -90,7 +113,10 @@ async fn run(output: &Output, code: Code, no_input: bool) -> Result<Done, Failed
 }
 
 /// Asks the person until nothing of the run waits any more, or they leave it open.
-pub(super) async fn ask_and_go_on(hub: &AttendedHub, mut envelope: Envelope) -> Result<Envelope, Failed> {
+pub(super) async fn ask_and_go_on(
+    hub: &AttendedHub,
+    mut envelope: Envelope,
+) -> Result<Envelope, Failed> {
     while envelope.status == EnvelopeStatus::AwaitingApproval {
         match hub.put_to_person(&envelope.run_id).await? {
             crate::driver::Decided::All | crate::driver::Decided::NothingWaits => {}
@@ -162,12 +188,21 @@ pub(super) async fn runs(output: &Output, arguments: RunsArguments) -> Result<Do
     let listed = hub.list_runs().await?;
     let listed: Vec<_> = listed
         .into_iter()
-        .filter(|(_, status)| arguments.status.as_deref().is_none_or(|wanted| wanted == status.as_str()))
+        .filter(|(_, status)| {
+            arguments.status.as_deref().is_none_or(|wanted| wanted == status.as_str())
+        })
         .collect();
     let mut text = String::new();
     for (record, status) in &listed {
         let first = record.code.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-        let _ = writeln!(text, "{}  {:<14}  {:>8}  {}", record.id, status.as_str(), ago(now, record.started), one_line(first, 60));
+        let _ = writeln!(
+            text,
+            "{}  {:<14}  {:>8}  {}",
+            record.id,
+            status.as_str(),
+            ago(now, record.started),
+            one_line(first, 60)
+        );
     }
     if listed.is_empty() {
         text.push_str("No runs.");
@@ -212,14 +247,22 @@ fn shown(view: &RunView) -> String {
         }
     }
     for question in &view.undecided {
-        let _ = writeln!(text, "\nwaits for a person: {} {}\n{}", question.seq, question.address, question.preview);
+        let _ = writeln!(
+            text,
+            "\nwaits for a person: {} {}\n{}",
+            question.seq, question.address, question.preview
+        );
     }
     if let Some(Entry::Ended { envelope, .. }) = view.entries.last() {
         if let Some(error) = &envelope.error {
             let _ = writeln!(text, "\n{}", visible(&error.to_string(), true));
         }
         if let Some(result) = &envelope.result {
-            let _ = writeln!(text, "\nresult\n{}", serde_json::to_string_pretty(result).unwrap_or_default());
+            let _ = writeln!(
+                text,
+                "\nresult\n{}",
+                serde_json::to_string_pretty(result).unwrap_or_default()
+            );
         }
     }
     text
@@ -230,7 +273,11 @@ fn entry_line(entry: &Entry) -> Option<String> {
         Entry::Asked { seq, binding, verdict } => {
             let verdict = match verdict {
                 crate::model::journal::Verdict::Ruled(ruling) => {
-                    let why: Vec<String> = ruling.because.iter().map(crate::model::policy::Because::sentence).collect();
+                    let why: Vec<String> = ruling
+                        .because
+                        .iter()
+                        .map(crate::model::policy::Because::sentence)
+                        .collect();
                     format!("{:?}: {}", ruling.effect, why.join("; ")).to_lowercase()
                 }
                 crate::model::journal::Verdict::Refused(code) => format!("refused: {code}"),
@@ -276,6 +323,9 @@ mod tests {
     #[test]
     fn a_literal_keeps_integers_whole_and_keys_plain() {
         let value = json!({"id": 1_915_883_588_174_806_058_i64, "__proto__": [1, "a\u{2028}"], "u": u64::MAX});
-        assert_eq!(literal(&value), "{[\"id\"]:1915883588174806058n,[\"__proto__\"]:[1,\"a\u{2028}\"],[\"u\"]:18446744073709551615n}");
+        assert_eq!(
+            literal(&value),
+            "{[\"id\"]:1915883588174806058n,[\"__proto__\"]:[1,\"a\u{2028}\"],[\"u\"]:18446744073709551615n}"
+        );
     }
 }

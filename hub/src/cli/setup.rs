@@ -18,7 +18,10 @@ pub(super) async fn init(output: &Output) -> Result<Done, Failed> {
     let connect = connect_line();
     match store.settings().await {
         Ok(settings) => {
-            let text = format!("The hub at {} is there already.\n\nConnect an agent:\n  {connect}", folder.display());
+            let text = format!(
+                "The hub at {} is there already.\n\nConnect an agent:\n  {connect}",
+                folder.display()
+            );
             output.result(&text, || json!({ "hub": settings.id, "folder": folder, "made": false, "connect": connect }));
             return Ok(Done::Ok);
         }
@@ -37,14 +40,20 @@ pub(super) async fn init(output: &Output) -> Result<Done, Failed> {
         "Made the hub at {}.\n\nAdd a source:\n  capabilities hub add npx -y @modelcontextprotocol/server-memory@2026.8.31\n\nConnect an agent:\n  {connect}",
         folder.display()
     );
-    output.result(&text, || json!({ "hub": settings.id, "folder": folder, "made": true, "connect": connect }));
+    output.result(
+        &text,
+        || json!({ "hub": settings.id, "folder": folder, "made": true, "connect": connect }),
+    );
     Ok(Done::Ok)
 }
 
 /// The command that puts this hub into Claude Code; other clients take the same command.
 pub(super) fn connect_line() -> String {
-    let program = std::env::current_exe().map_or_else(|_| "capabilities".to_owned(), |path| path.display().to_string());
-    format!("claude mcp add --scope user capabilities -- {program} hub serve --stdio --profile default")
+    let program = std::env::current_exe()
+        .map_or_else(|_| "capabilities".to_owned(), |path| path.display().to_string());
+    format!(
+        "claude mcp add --scope user capabilities -- {program} hub serve --stdio --profile default"
+    )
 }
 
 pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
@@ -65,7 +74,11 @@ pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
     if sources.is_empty() && broken.is_empty() {
         text.push_str("No sources yet. Add one:\n  capabilities hub add npx -y @modelcontextprotocol/server-memory@2026.8.31");
     }
-    let width = sources.iter().map(|source| source.record.namespace.as_str().chars().count()).max().unwrap_or(0);
+    let width = sources
+        .iter()
+        .map(|source| source.record.namespace.as_str().chars().count())
+        .max()
+        .unwrap_or(0);
     for source in &sources {
         let record = &source.record;
         let to_review = waiting.iter().filter(|item| item.source == record.id).count();
@@ -78,7 +91,12 @@ pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
         };
         let name = record.namespace.as_str();
         let gap = " ".repeat(width.saturating_sub(name.chars().count()) + 2);
-        let _ = writeln!(text, "{name}{gap}{state}\n{}{}", " ".repeat(width + 2), record.transport.summary());
+        let _ = writeln!(
+            text,
+            "{name}{gap}{state}\n{}{}",
+            " ".repeat(width + 2),
+            record.transport.summary()
+        );
     }
     for error in &broken {
         let _ = writeln!(text, "! {error}");
@@ -125,13 +143,18 @@ pub(super) async fn refresh(output: &Output, namespace: Option<&str>) -> Result<
     let mut values = Vec::new();
     let mut failed = false;
     // All at once: one slow or dead source must not hold up the others.
-    let refreshed = futures::future::join_all(records.iter().map(|record| hub.refresh(record))).await;
+    let refreshed =
+        futures::future::join_all(records.iter().map(|record| hub.refresh(record))).await;
     for (record, refreshed) in records.iter().zip(refreshed) {
         let name = &record.namespace;
         match refreshed {
             Ok(refreshed) => {
                 let _ = writeln!(text, "{name}  {} tools", refreshed.tools);
-                for (what, list) in [("new", &refreshed.added), ("changed", &refreshed.changed), ("gone", &refreshed.gone)] {
+                for (what, list) in [
+                    ("new", &refreshed.added),
+                    ("changed", &refreshed.changed),
+                    ("gone", &refreshed.gone),
+                ] {
                     if !list.is_empty() {
                         let _ = writeln!(text, "  {what}: {}", list.join(", "));
                     }
@@ -168,7 +191,11 @@ pub(super) fn what_runs(record: &SourceRecord) -> String {
     let Transport::Stdio(command) = &record.transport;
     let mut text = format!("  runs    {}\n  in      {}\n", record.transport.summary(), command.cwd);
     if !command.set.is_empty() {
-        let set: Vec<String> = command.set.iter().map(|(name, value)| format!("{name}={}", crate::model::visible::one_line(value, 60))).collect();
+        let set: Vec<String> = command
+            .set
+            .iter()
+            .map(|(name, value)| format!("{name}={}", crate::model::visible::one_line(value, 60)))
+            .collect();
         let _ = writeln!(text, "  sets    {}", set.join(" "));
     }
     if !command.pass.is_empty() {

@@ -116,12 +116,20 @@ pub(super) fn hub_folder() -> Result<PathBuf, Failed> {
         Some(home) => PathBuf::from(home),
         None => match variable("HOME").filter(|home| !home.is_empty()) {
             Some(home) => PathBuf::from(home).join(".capabilities"),
-            None => return Err(Failed::usage("neither CAPABILITIES_HOME nor HOME is set", "set CAPABILITIES_HOME to a folder of yours")),
+            None => {
+                return Err(Failed::usage(
+                    "neither CAPABILITIES_HOME nor HOME is set",
+                    "set CAPABILITIES_HOME to a folder of yours",
+                ));
+            }
         },
     };
     if !home.is_absolute() {
         return Err(Failed::usage(
-            format!("CAPABILITIES_HOME is `{}`, which depends on the current folder", home.display()),
+            format!(
+                "CAPABILITIES_HOME is `{}`, which depends on the current folder",
+                home.display()
+            ),
             "use an absolute path",
         ));
     }
@@ -135,7 +143,8 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 fn variables() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// Logs to standard error, quiet unless told otherwise. The protocol library prints whole messages when

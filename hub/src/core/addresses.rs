@@ -41,9 +41,11 @@ fn lowered_start(word: &str) -> String {
     let lowered = if capitals == 0 { 0 } else { lowered };
     word.chars()
         .enumerate()
-        .flat_map(|(at, c)| {
-            if at < lowered { c.to_lowercase().collect::<Vec<_>>() } else { vec![c] }
-        })
+        .flat_map(
+            |(at, c)| {
+                if at < lowered { c.to_lowercase().collect::<Vec<_>>() } else { vec![c] }
+            },
+        )
         .collect()
 }
 
@@ -100,7 +102,14 @@ mod tests {
     #[test]
     fn names_become_camel_case() {
         let check = |raw: &str, expected: &str| assert_eq!(identifier(raw), expected, "{raw}");
-        for raw in ["create_issue", "create-issue", "create.issue", "create issue", "createIssue", "CreateIssue"] {
+        for raw in [
+            "create_issue",
+            "create-issue",
+            "create.issue",
+            "create issue",
+            "createIssue",
+            "CreateIssue",
+        ] {
             check(raw, "createIssue");
         }
         check("GET_user", "getUser");

@@ -128,7 +128,10 @@ impl Docket {
         let covers = |other: &&Question| {
             let (a, b) = (&other.binding, &question.binding);
             other.seq == question.seq
-                || !alone && a.tool == b.tool && a.connection == b.connection && a.contract == b.contract
+                || !alone
+                    && a.tool == b.tool
+                    && a.connection == b.connection
+                    && a.contract == b.contract
         };
         let seqs = self.undecided().filter(covers).map(|covered| covered.seq).collect();
         let (choice, channel) = (answer.choice, answer.channel);
@@ -169,6 +172,7 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests of the door itself")]
     use super::*;
     use crate::model::digest::Digest;
     use crate::model::ids::SourceId;
@@ -203,7 +207,9 @@ mod tests {
         let binding = binding(tool, &seq.to_string());
         let answer = Answer { seq: Seq(seq), binding, choice, channel: Channel::Terminal };
         let shown = match Docket::of(entries).decide(&answer, WallMs(now)) {
-            Ok(decision) => decision.seqs().iter().map(Seq::to_string).collect::<Vec<_>>().join(" "),
+            Ok(decision) => {
+                decision.seqs().iter().map(Seq::to_string).collect::<Vec<_>>().join(" ")
+            }
             Err(why) => why.to_string(),
         };
         assert_eq!(shown, expected);
@@ -222,12 +228,31 @@ mod tests {
     fn late_foreign_and_blind_answers_decide_nothing() {
         let asked = [question(1, "post", 0), question(2, "post", 7)];
         check(&asked, 9, "post", Choice::Once, 0, "no call with this number waits for a decision");
-        check(&asked, 1, "delete", Choice::Once, 0, "the call that waits differs from the one that was shown");
+        check(
+            &asked,
+            1,
+            "delete",
+            Choice::Once,
+            0,
+            "the call that waits differs from the one that was shown",
+        );
         check(&asked, 1, "post", Choice::Once, 100, "the question has expired");
-        check(&asked, 2, "post", Choice::Run, 0, "part of the arguments was not shown, so only this one call can be allowed");
+        check(
+            &asked,
+            2,
+            "post",
+            Choice::Run,
+            0,
+            "part of the arguments was not shown, so only this one call can be allowed",
+        );
         let decided = Docket::of(&asked)
             .decide(
-                &Answer { seq: Seq(1), binding: binding("post", "1"), choice: Choice::Deny, channel: Channel::Page },
+                &Answer {
+                    seq: Seq(1),
+                    binding: binding("post", "1"),
+                    choice: Choice::Deny,
+                    channel: Channel::Page,
+                },
                 WallMs(1),
             )
             .unwrap();

@@ -64,7 +64,9 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, lines: &mut Vec
                 compare(&inner, old.get(key.as_str()), new.get(key.as_str()), lines);
             }
         }
-        (Some(old), Some(new)) => lines.push(format!("{path}: was {}, is {}", quote(old), quote(new))),
+        (Some(old), Some(new)) => {
+            lines.push(format!("{path}: was {}, is {}", quote(old), quote(new)))
+        }
     }
 }
 
@@ -82,6 +84,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads better in the cases")]
     fn contract(value: Value) -> Contract {
         Contract::from_listed(value.as_object().unwrap())
     }
@@ -90,8 +93,10 @@ mod tests {
     fn differences_name_the_place_and_both_sides() {
         let old = contract(json!({"name": "post", "description": "Post.", "inputSchema": {
             "type": "object", "properties": {"text": {"type": "string"}}}}));
-        let new = contract(json!({"name": "post", "description": "Post\u{202e} to all.", "title": "P", "inputSchema": {
-            "type": "object", "properties": {"text": {"type": "number"}, "bcc": {"type": "string"}}}}));
+        let new = contract(
+            json!({"name": "post", "description": "Post\u{202e} to all.", "title": "P", "inputSchema": {
+            "type": "object", "properties": {"text": {"type": "number"}, "bcc": {"type": "string"}}}}),
+        );
         insta::assert_snapshot!(changes(&old, &new).join("\n"), @r#"
         title: added "P"
         description: was "Post.", is "Post\u{202e} to all."
@@ -113,7 +118,10 @@ mod tests {
     #[test]
     fn only_a_true_read_only_hint_makes_a_tool_read_only() {
         let check = |annotations: Value, expected: Class| {
-            assert_eq!(class(&contract(json!({"name": "t", "annotations": annotations}))), expected);
+            assert_eq!(
+                class(&contract(json!({"name": "t", "annotations": annotations}))),
+                expected
+            );
         };
         check(json!({"readOnlyHint": true}), Class::ReadOnly);
         check(json!({"readOnlyHint": true, "destructiveHint": true}), Class::ReadOnly);

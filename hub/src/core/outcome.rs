@@ -62,7 +62,8 @@ fn failed(blocks: &[Block], structured: Option<Value>) -> ToolFailure {
         })
         .collect();
     let text = texts.join("\n");
-    let message = if text.trim().is_empty() { "the tool failed without saying why" } else { text.trim() };
+    let message =
+        if text.trim().is_empty() { "the tool failed without saying why" } else { text.trim() };
     let mut failure = ToolFailure::new(ErrorCode::UpstreamError, cut(message, ERROR_BYTES_MAX));
     failure.detail = structured;
     failure
@@ -82,7 +83,13 @@ mod tests {
 
     #[test]
     fn structured_content_of_any_kind_wins() {
-        for value in [json!({"v": 7}), json!([1, 2]), json!(null), json!("x"), json!(1_915_883_588_174_806_058_i64)] {
+        for value in [
+            json!({"v": 7}),
+            json!([1, 2]),
+            json!(null),
+            json!("x"),
+            json!(1_915_883_588_174_806_058_i64),
+        ] {
             let got = outcome(answer(vec![text("other")], Some(value.clone()), false), true);
             assert_eq!(got, Outcome::Value(value));
         }
@@ -91,25 +98,46 @@ mod tests {
     #[test]
     fn a_sole_text_block_that_is_json_becomes_a_value_only_without_an_output_schema() {
         let json_text = r#"{"id": 1}"#;
-        assert_eq!(outcome(answer(vec![text(json_text)], None, false), false), Outcome::ParsedText(json_text.into()));
-        assert_eq!(outcome(answer(vec![text(json_text)], None, false), true), Outcome::Value(json!(json_text)));
+        assert_eq!(
+            outcome(answer(vec![text(json_text)], None, false), false),
+            Outcome::ParsedText(json_text.into())
+        );
+        assert_eq!(
+            outcome(answer(vec![text(json_text)], None, false), true),
+            Outcome::Value(json!(json_text))
+        );
         for plain in ["12", "null", "\"x\"", "{not json", "[1,", ""] {
-            assert_eq!(outcome(answer(vec![text(plain)], None, false), false), Outcome::Value(json!(plain)));
+            assert_eq!(
+                outcome(answer(vec![text(plain)], None, false), false),
+                Outcome::Value(json!(plain))
+            );
         }
     }
 
     #[test]
     fn several_blocks_become_an_array_and_media_a_handle() {
-        let image = || Block::Media { kind: "image".into(), mime_type: Some("image/png".into()), data: "QUJD".into() };
+        let image = || Block::Media {
+            kind: "image".into(),
+            mime_type: Some("image/png".into()),
+            data: "QUJD".into(),
+        };
         let shown = json!({"type": "image", "mimeType": "image/png", "handle": handle("QUJD")});
-        assert_eq!(outcome(answer(vec![image()], None, false), false), Outcome::Value(shown.clone()));
-        assert_eq!(outcome(answer(vec![text("{}"), image()], None, false), false), Outcome::Value(json!(["{}", shown])));
+        assert_eq!(
+            outcome(answer(vec![image()], None, false), false),
+            Outcome::Value(shown.clone())
+        );
+        assert_eq!(
+            outcome(answer(vec![text("{}"), image()], None, false), false),
+            Outcome::Value(json!(["{}", shown]))
+        );
         assert_eq!(outcome(answer(vec![], None, false), false), Outcome::Value(Value::Null));
     }
 
     #[test]
     fn an_error_keeps_its_text_and_its_detail() {
-        let Outcome::Failed(failure) = outcome(answer(vec![text("bad")], Some(json!({"trace": "x"})), true), true) else {
+        let Outcome::Failed(failure) =
+            outcome(answer(vec![text("bad")], Some(json!({"trace": "x"})), true), true)
+        else {
             panic!("an error is a failure");
         };
         assert_eq!((failure.code, failure.message.as_str()), (ErrorCode::UpstreamError, "bad"));

@@ -58,7 +58,8 @@ pub fn rule(policy: &SourcePolicy, record: &DecisionsOnRecord, call: CallFacts<'
         }
     };
     let binding = call.binding;
-    let mut matching: Vec<&Rule> = policy.rules.iter().filter(|rule| matches(rule, binding)).collect();
+    let mut matching: Vec<&Rule> =
+        policy.rules.iter().filter(|rule| matches(rule, binding)).collect();
     // The most specific first; of equally specific ones the strictest.
     matching.sort_by_key(|rule| std::cmp::Reverse((rule.scope.rank(), rule.effect)));
 
@@ -70,8 +71,12 @@ pub fn rule(policy: &SourcePolicy, record: &DecisionsOnRecord, call: CallFacts<'
     }
     match policy.pins.get(&binding.tool.raw) {
         None => return because(Effect::Ask, Because::NewTool),
-        Some(pin) if pin.contract != binding.contract => return because(Effect::Ask, Because::Changed),
-        Some(_) if call.frozen != binding.contract => return because(Effect::Ask, Because::Changed),
+        Some(pin) if pin.contract != binding.contract => {
+            return because(Effect::Ask, Because::Changed);
+        }
+        Some(_) if call.frozen != binding.contract => {
+            return because(Effect::Ask, Because::Changed);
+        }
         Some(_) => {}
     }
     if let Some(rule) = matching.first() {
@@ -111,7 +116,11 @@ fn same_call(a: &Binding, b: &Binding) -> bool {
 
 fn matches(rule: &Rule, binding: &Binding) -> bool {
     rule.scope.tool.as_ref().is_none_or(|tool| *tool == binding.tool.raw)
-        && rule.scope.connection.as_ref().is_none_or(|name| Some(name) == binding.connection.as_ref())
+        && rule
+            .scope
+            .connection
+            .as_ref()
+            .is_none_or(|name| Some(name) == binding.connection.as_ref())
         && rule.contract.is_none_or(|contract| contract == binding.contract)
 }
 
@@ -148,7 +157,11 @@ mod tests {
     fn policy(rules: &str, pins: &str) -> Policy {
         let rules = rules.split_whitespace().collect::<Vec<_>>();
         let rules = rules.chunks(2).map(|pair| {
-            let effect = match pair[0] { "allow" => Effect::Allow, "ask" => Effect::Ask, _ => Effect::Deny };
+            let effect = match pair[0] {
+                "allow" => Effect::Allow,
+                "ask" => Effect::Ask,
+                _ => Effect::Deny,
+            };
             let (scope, contract) = match pair[1].split_once('@') {
                 Some((scope, contract)) => (scope, Some(digest(contract))),
                 None => (pair[1], None),
@@ -170,8 +183,10 @@ mod tests {
     #[track_caller]
     fn check(rules: &str, pins: &str, connection: &str, read_only: bool, expected: &str) {
         let binding = binding("post", connection, "v1", "{}");
-        let facts = CallFacts { seq: Some(Seq(1)), binding: &binding, frozen: digest("v1"), read_only };
-        let ruling = rule(&SourcePolicy::Usable(policy(rules, pins)), &DecisionsOnRecord::default(), facts);
+        let facts =
+            CallFacts { seq: Some(Seq(1)), binding: &binding, frozen: digest("v1"), read_only };
+        let ruling =
+            rule(&SourcePolicy::Usable(policy(rules, pins)), &DecisionsOnRecord::default(), facts);
         let shown = format!("{:?}: {}", ruling.effect, ruling.because[0].sentence());
         assert_eq!(shown, expected);
     }
@@ -191,10 +206,34 @@ mod tests {
     #[test]
     fn the_most_specific_rule_decides_and_deny_always_wins() {
         check("allow */* ask post/*", "post=v1", "", true, "Ask: a rule asks about this tool");
-        check("ask post/* allow post/work", "post=v1", "work", false, "Allow: a rule allows this tool on connection `work`");
-        check("ask post/* allow post/work", "post=v1", "home", false, "Ask: a rule asks about this tool");
-        check("ask post/* allow */work", "post=v1", "work", false, "Ask: a rule asks about this tool");
-        check("deny */* allow post/work", "post=v1", "work", true, "Deny: a rule denies this source");
+        check(
+            "ask post/* allow post/work",
+            "post=v1",
+            "work",
+            false,
+            "Allow: a rule allows this tool on connection `work`",
+        );
+        check(
+            "ask post/* allow post/work",
+            "post=v1",
+            "home",
+            false,
+            "Ask: a rule asks about this tool",
+        );
+        check(
+            "ask post/* allow */work",
+            "post=v1",
+            "work",
+            false,
+            "Ask: a rule asks about this tool",
+        );
+        check(
+            "deny */* allow post/work",
+            "post=v1",
+            "work",
+            true,
+            "Deny: a rule denies this source",
+        );
         check("deny other/*", "post=v1", "", true, "Allow: the tool declares itself read-only");
         check("allow post/* ask post/*", "post=v1", "", true, "Ask: a rule asks about this tool");
     }
@@ -202,13 +241,20 @@ mod tests {
     #[test]
     fn a_pinned_rule_holds_for_its_contract_only() {
         check("allow post/*@v1", "post=v1", "", false, "Allow: a rule allows this tool");
-        check("allow post/*@v0", "post=v1", "", false, "Ask: the tool does not declare itself read-only");
+        check(
+            "allow post/*@v0",
+            "post=v1",
+            "",
+            false,
+            "Ask: the tool does not declare itself read-only",
+        );
     }
 
     #[test]
     fn a_broken_policy_denies_its_source() {
         let binding = binding("post", "", "v1", "{}");
-        let facts = CallFacts { seq: None, binding: &binding, frozen: digest("v1"), read_only: true };
+        let facts =
+            CallFacts { seq: None, binding: &binding, frozen: digest("v1"), read_only: true };
         let broken = SourcePolicy::Broken("policies/x.json line 3: `rules`".to_owned());
         assert_eq!(rule(&broken, &DecisionsOnRecord::default(), facts).effect, Effect::Deny);
     }
@@ -220,7 +266,12 @@ mod tests {
             record.record(Seq(*seq), &binding("post", "", "v1", arguments), *choice);
         }
         let binding = binding("post", "", contract, "{}");
-        let facts = CallFacts { seq: Some(Seq(1)), binding: &binding, frozen: digest(frozen), read_only: false };
+        let facts = CallFacts {
+            seq: Some(Seq(1)),
+            binding: &binding,
+            frozen: digest(frozen),
+            read_only: false,
+        };
         let ruling = rule(&SourcePolicy::Usable(policy("", "post=v1")), &record, facts);
         assert_eq!(format!("{:?}: {}", ruling.effect, ruling.because[0].sentence()), expected);
     }
@@ -232,7 +283,12 @@ mod tests {
         check_record(&[(1, "{}", Choice::Once)], "v1", "v1", "Allow: a person decided this call");
         check_record(&[(1, "{\"a\":1}", Choice::Once)], "v1", "v1", asks);
         check_record(&[(2, "{}", Choice::Once)], "v1", "v1", asks);
-        check_record(&[(2, "{\"a\":1}", Choice::Run)], "v1", "v1", "Allow: a person allowed this tool for this run");
+        check_record(
+            &[(2, "{\"a\":1}", Choice::Run)],
+            "v1",
+            "v1",
+            "Allow: a person allowed this tool for this run",
+        );
         check_record(&[(1, "{}", Choice::Once)], "v1", "v2", changed);
         check_record(&[(2, "{}", Choice::Run)], "v1", "v2", changed);
         check_record(&[], "v0", "v1", changed);
@@ -242,7 +298,12 @@ mod tests {
     fn a_denied_call_is_denied_again_unasked() {
         check_record(&[(1, "{}", Choice::Deny)], "v1", "v1", "Deny: a person decided this call");
         check_record(&[(1, "{}", Choice::Deny)], "v1", "v2", "Deny: a person decided this call");
-        check_record(&[(2, "{}", Choice::Deny)], "v1", "v1", "Deny: a person denied the same call earlier in this run");
+        check_record(
+            &[(2, "{}", Choice::Deny)],
+            "v1",
+            "v1",
+            "Deny: a person denied the same call earlier in this run",
+        );
     }
 
     proptest! {

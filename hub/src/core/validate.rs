@@ -15,8 +15,19 @@ const EXPANDED_MAX: u64 = 50_000;
 const PATTERN_BYTES_MAX: usize = 16 * 1024;
 /// Keywords that may bring properties from elsewhere, so that a name unknown here can be right.
 const BRINGS_PROPERTIES: &[&str] = &[
-    "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "patternProperties",
-    "additionalProperties", "unevaluatedProperties", "dependentSchemas", "dependencies",
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "then",
+    "else",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "dependentSchemas",
+    "dependencies",
 ];
 
 /// A compiled input schema, or why arguments are not checked against it.
@@ -37,7 +48,9 @@ impl Checker {
     /// Compiles a tool's input schema. Never fails: a bad schema is not used, and says why.
     #[must_use]
     pub fn compile(schema: Option<&Value>) -> Checker {
-        let Some(schema) = schema else { return Checker::Unchecked("the tool has no input schema".to_owned()) };
+        let Some(schema) = schema else {
+            return Checker::Unchecked("the tool has no input schema".to_owned());
+        };
         if let Err(why) = admit(schema) {
             return Checker::Unchecked(why.to_owned());
         }
@@ -45,7 +58,9 @@ impl Checker {
             let options = jsonschema::options()
                 .should_validate_formats(false)
                 .offline()
-                .with_pattern_options(PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20));
+                .with_pattern_options(
+                    PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20),
+                );
             match draft {
                 Some(draft) => options.with_draft(draft).build(schema),
                 None => options.build(schema),
@@ -56,8 +71,12 @@ impl Checker {
             if named { Err(first) } else { build(Some(jsonschema::Draft::Draft7)) }
         });
         match built {
-            Ok(validator) => Checker::Checks { validator: Box::new(validator), names: closed_names(schema) },
-            Err(_) => Checker::Unchecked("the tool's input schema is not a valid JSON Schema".to_owned()),
+            Ok(validator) => {
+                Checker::Checks { validator: Box::new(validator), names: closed_names(schema) }
+            }
+            Err(_) => {
+                Checker::Unchecked("the tool's input schema is not a valid JSON Schema".to_owned())
+            }
         }
     }
 
@@ -96,16 +115,20 @@ fn closed_names(schema: &Value) -> Option<Vec<String>> {
     let object = schema.as_object()?;
     let extra = object.get("additionalProperties");
     let closed = matches!(extra, None | Some(Value::Bool(false)))
-        && !BRINGS_PROPERTIES.iter().any(|key| *key != "additionalProperties" && object.contains_key(*key));
+        && !BRINGS_PROPERTIES
+            .iter()
+            .any(|key| *key != "additionalProperties" && object.contains_key(*key));
     let properties = object.get("properties")?.as_object()?;
     (closed && !properties.is_empty()).then(|| properties.keys().cloned().collect())
 }
 
 fn unknown_name(unknown: &str, names: &[String]) -> String {
     let close = nearest(unknown, names.iter().map(String::as_str), 3);
-    let listed = if close.is_empty() { names.iter().take(12).map(String::as_str).collect() } else { close };
+    let listed =
+        if close.is_empty() { names.iter().take(12).map(String::as_str).collect() } else { close };
     let lead = if listed.len() == names.len() { "it takes" } else { "did you mean" };
-    let listed: Vec<String> = listed.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+    let listed: Vec<String> =
+        listed.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
     format!("there is no argument `{}`; {lead} {}", shown(unknown), listed.join(", "))
 }
 
@@ -122,8 +145,12 @@ fn sentence(error: &ValidationError<'_>) -> String {
         format!("`{}`", shown(&path.trim_start_matches('/').replace('/', ".")))
     };
     let schema_path = error.schema_path().to_string();
-    let rule = schema_path.rsplit('/').find(|part| part.parse::<u32>().is_err()).unwrap_or("schema");
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the library's own enum; the rule's name says the rest")]
+    let rule =
+        schema_path.rsplit('/').find(|part| part.parse::<u32>().is_err()).unwrap_or("schema");
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the library's own enum; the rule's name says the rest"
+    )]
     match error.kind() {
         Kind::Required { property } => {
             let name = property.as_str().map(shown).unwrap_or_default();
@@ -134,7 +161,8 @@ fn sentence(error: &ValidationError<'_>) -> String {
             }
         }
         Kind::AdditionalProperties { unexpected } => {
-            let names: Vec<String> = unexpected.iter().take(5).map(|name| format!("`{}`", shown(name))).collect();
+            let names: Vec<String> =
+                unexpected.iter().take(5).map(|name| format!("`{}`", shown(name))).collect();
             format!("{place} may not have {}", names.join(", "))
         }
         Kind::Type { kind } => {
@@ -247,6 +275,7 @@ mod tests {
     use serde_json::json;
 
     #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "reads better in the cases")]
     fn check(schema: Value, arguments: Value, expected: &str) {
         let answer = Checker::compile(Some(&schema)).check(&arguments);
         assert_eq!(answer.err().unwrap_or_else(|| "fine".to_owned()), expected);
@@ -263,33 +292,53 @@ mod tests {
         check(issue(), json!({"repo": "a", "labels": ["x"], "count": null}), "fine");
         check(issue(), json!({}), "the argument `repo` is missing");
         check(issue(), json!({"repos": "a"}), "there is no argument `repos`; did you mean `repo`");
-        check(issue(), json!({"repo": "a", "zzzzzzzzzzzz": 1}), "there is no argument `zzzzzzzzzzzz`; it takes `repo`, `labels`, `count`");
+        check(
+            issue(),
+            json!({"repo": "a", "zzzzzzzzzzzz": 1}),
+            "there is no argument `zzzzzzzzzzzz`; it takes `repo`, `labels`, `count`",
+        );
         check(issue(), json!({"repo": 1}), "`repo` must be string, not number (rule `type`)");
-        check(issue(), json!({"repo": "a", "labels": [1]}), "`labels.0` must be string, not number (rule `type`)");
+        check(
+            issue(),
+            json!({"repo": "a", "labels": [1]}),
+            "`labels.0` must be string, not number (rule `type`)",
+        );
         check(issue(), json!({"repo": "A"}), "`repo` breaks the rule `pattern`");
         check(issue(), json!({"repo": "a", "count": 9}), "`count` breaks the rule `maximum`");
         check(json!({"type": "object"}), json!({"any": 1}), "fine");
-        check(json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true}), json!({"b": 1}), "fine");
-        check(json!({"properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]}), json!({"b": 1}), "fine");
+        check(
+            json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true}),
+            json!({"b": 1}),
+            "fine",
+        );
+        check(
+            json!({"properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]}),
+            json!({"b": 1}),
+            "fine",
+        );
     }
 
     #[test]
     fn sixty_four_bit_integers_are_compared_exactly() {
-        let schema = json!({"properties": {"a": {"type": "integer", "maximum": 9_007_199_254_740_992_i64}}});
+        let schema =
+            json!({"properties": {"a": {"type": "integer", "maximum": 9_007_199_254_740_992_i64}}});
         check(schema.clone(), json!({"a": 9_007_199_254_740_992_i64}), "fine");
         check(schema, json!({"a": 9_007_199_254_740_993_i64}), "`a` breaks the rule `maximum`");
     }
 
     #[test]
     fn tuples_of_draft_seven_are_understood_without_being_named() {
-        let schema = json!({"properties": {"a": {"items": [{"type": "string"}, {"type": "number"}]}}});
+        let schema =
+            json!({"properties": {"a": {"items": [{"type": "string"}, {"type": "number"}]}}});
         check(schema.clone(), json!({"a": ["x", 1]}), "fine");
         check(schema, json!({"a": [1, 1]}), "`a.0` must be string, not number (rule `type`)");
     }
 
     #[test]
     fn a_schema_over_a_bound_is_not_used_and_says_why() {
-        let why = |schema: Value| Checker::compile(Some(&schema)).unchecked().unwrap_or("checked").to_owned();
+        let why = |schema: Value| {
+            Checker::compile(Some(&schema)).unchecked().unwrap_or("checked").to_owned()
+        };
         let mut deep = json!({"type": "string"});
         for _ in 0..100 {
             deep = json!({"properties": {"x": deep}});
@@ -301,12 +350,27 @@ mod tests {
         }
         doubling.insert("l18".to_owned(), json!({"type": "object"}));
         assert_eq!(why(deep), "the tool's input schema is nested too deeply");
-        assert_eq!(why(json!({"$ref": "#/$defs/l0", "$defs": doubling})), "the references of the tool's input schema expand too far");
-        assert_eq!(why(json!({"enum": (0..20_000).collect::<Vec<_>>()})), "the tool's input schema is too large");
-        assert_eq!(why(json!({"pattern": "a".repeat(20_000)})), "the patterns of the tool's input schema are too large");
-        assert_eq!(why(json!({"type": "any"})), "the tool's input schema is not a valid JSON Schema");
+        assert_eq!(
+            why(json!({"$ref": "#/$defs/l0", "$defs": doubling})),
+            "the references of the tool's input schema expand too far"
+        );
+        assert_eq!(
+            why(json!({"enum": (0..20_000).collect::<Vec<_>>()})),
+            "the tool's input schema is too large"
+        );
+        assert_eq!(
+            why(json!({"pattern": "a".repeat(20_000)})),
+            "the patterns of the tool's input schema are too large"
+        );
+        assert_eq!(
+            why(json!({"type": "any"})),
+            "the tool's input schema is not a valid JSON Schema"
+        );
         for elsewhere in ["file:///etc/passwd", "http://127.0.0.1:1/x", "other.json"] {
-            assert_eq!(why(json!({"properties": {"a": {"$ref": elsewhere}}})), "the tool's input schema is not a valid JSON Schema");
+            assert_eq!(
+                why(json!({"properties": {"a": {"$ref": elsewhere}}})),
+                "the tool's input schema is not a valid JSON Schema"
+            );
         }
         assert_eq!(why(json!({"$ref": "#"})), "checked");
         assert_eq!(Checker::compile(None).unchecked(), Some("the tool has no input schema"));

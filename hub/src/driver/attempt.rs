@@ -91,7 +91,11 @@ struct Attempt<P: Ports> {
 
 impl<P: Ports> Hub<P> {
     /// Drives one attempt of a run whose lock the caller holds.
-    pub(super) async fn attempt(&self, record: RunRecord, stop: StopSignal) -> Result<Ended, StoreError> {
+    pub(super) async fn attempt(
+        &self,
+        record: RunRecord,
+        stop: StopSignal,
+    ) -> Result<Ended, StoreError> {
         let store = self.ports().store();
         let entries = store.journal(&record.id).await?;
         let facts = self.facts().await?;
@@ -124,7 +128,10 @@ impl<P: Ports> Hub<P> {
     }
 
     async fn snapshot(&self, digest: Digest) -> Result<Snapshot, StoreError> {
-        let corrupt = |what: &str| StoreError::Corrupt { place: format!("blobs/{digest}"), what: what.to_owned() };
+        let corrupt = |what: &str| StoreError::Corrupt {
+            place: format!("blobs/{digest}"),
+            what: what.to_owned(),
+        };
         let text = self.ports().store().blob(digest).await?;
         let text = text.ok_or_else(|| corrupt("what the run could see is missing"))?;
         serde_json::from_str(&text).map_err(|_| corrupt("what the run could see does not parse"))
@@ -146,7 +153,11 @@ impl<P: Ports> Hub<P> {
 }
 
 impl<P: Ports> Attempt<P> {
-    async fn drive(mut self, mut stop: StopSignal, ending: impl Future<Output = ()> + Send) -> Ended {
+    async fn drive(
+        mut self,
+        mut stop: StopSignal,
+        ending: impl Future<Output = ()> + Send,
+    ) -> Ended {
         let mut stopped = false;
         let mut ending = std::pin::pin!(ending);
         let mut look = self.clock().tick().after(CANCEL_LOOK_EVERY);
@@ -178,7 +189,8 @@ impl<P: Ports> Attempt<P> {
                             let now = self.clock().tick();
                             if now >= look {
                                 look = now.after(CANCEL_LOOK_EVERY);
-                                if !stopped && self.store().cancel_requested(&self.record.id).await {
+                                if !stopped && self.store().cancel_requested(&self.record.id).await
+                                {
                                     stopped = true;
                                     self.queue.push_back(Input::Stop(StopBy::Person));
                                 }
@@ -235,7 +247,9 @@ impl<P: Ports> Attempt<P> {
             *line = secrets.scrub(line);
         }
         match &mut yielded.end {
-            Some(GuestEnd::Returned(Some(text)) | GuestEnd::NotJson(text) | GuestEnd::Syntax(text)) => {
+            Some(
+                GuestEnd::Returned(Some(text)) | GuestEnd::NotJson(text) | GuestEnd::Syntax(text),
+            ) => {
                 *text = secrets.scrub(text);
             }
             Some(GuestEnd::Threw { message, hint }) => {
@@ -257,17 +271,24 @@ impl<P: Ports> Attempt<P> {
         let limits = &self.record.limits;
         match error {
             SandboxError::Killed(GuestLimit::Compute) => {
-                let message = format!("the code computed for more than {} ms and was killed", limits.compute_ms);
+                let message = format!(
+                    "the code computed for more than {} ms and was killed",
+                    limits.compute_ms
+                );
                 Failure::new(ErrorCode::ComputeLimit, message)
             }
             SandboxError::Killed(GuestLimit::Memory) => {
-                let message = format!("the code used more than {} MB of memory", limits.memory_bytes >> 20);
+                let message =
+                    format!("the code used more than {} MB of memory", limits.memory_bytes >> 20);
                 Failure::new(ErrorCode::MemoryLimit, message)
             }
-            SandboxError::Killed(GuestLimit::Requests | GuestLimit::Calls) | SandboxError::Crashed(_) => {
+            SandboxError::Killed(GuestLimit::Requests | GuestLimit::Calls)
+            | SandboxError::Crashed(_) => {
                 Failure::new(ErrorCode::SandboxCrashed, error.to_string())
             }
-            SandboxError::Unavailable(_) => Failure::new(ErrorCode::SandboxUnavailable, error.to_string()),
+            SandboxError::Unavailable(_) => {
+                Failure::new(ErrorCode::SandboxUnavailable, error.to_string())
+            }
         }
     }
 
@@ -295,7 +316,9 @@ impl<P: Ports> Attempt<P> {
                 self.engine.handle(now, Input::Facts(facts), &mut Vec::new());
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "the store cannot be read; ruling by what was known"),
+            Err(error) => {
+                tracing::warn!(%error, "the store cannot be read; ruling by what was known")
+            }
         }
     }
 
@@ -322,14 +345,16 @@ impl<P: Ports> Attempt<P> {
             },
             Effect::Step(turn) => self.step(turn),
             Effect::Dial { seq, source, fresh } => {
-                let (hub, facts, deadline) = (self.hub.clone(), Arc::clone(&self.facts), self.deadline);
+                let (hub, facts, deadline) =
+                    (self.hub.clone(), Arc::clone(&self.facts), self.deadline);
                 self.start(seq, async move {
                     let ready = outbound::dial(&hub, &facts, &source, fresh, deadline).await;
                     Event::Input(Input::Dialled { seq, ready })
                 });
             }
             Effect::Call(call) => {
-                let (hub, facts, deadline) = (self.hub.clone(), Arc::clone(&self.facts), self.deadline);
+                let (hub, facts, deadline) =
+                    (self.hub.clone(), Arc::clone(&self.facts), self.deadline);
                 let seq = call.seq;
                 self.start(seq, async move {
                     let (reply, ms) = outbound::call(&hub, &facts, *call, deadline).await;
@@ -344,12 +369,16 @@ impl<P: Ports> Attempt<P> {
             Effect::Lookup { id, kind, arguments } => {
                 let hub = self.hub.clone();
                 let future = async move {
-                    let arguments = serde_json::from_str(&arguments).unwrap_or(serde_json::Value::Null);
+                    let arguments =
+                        serde_json::from_str(&arguments).unwrap_or(serde_json::Value::Null);
                     let answer = match kind {
                         LookupKind::Search => hub.search(&arguments).await,
                         LookupKind::Describe => hub.describe(&arguments).await,
                     };
-                    Event::Input(Input::Found { id, answer: answer.map_err(|failure| failure.message) })
+                    Event::Input(Input::Found {
+                        id,
+                        answer: answer.map_err(|failure| failure.message),
+                    })
                 };
                 self.events.push(Box::pin(future));
             }
@@ -362,7 +391,9 @@ impl<P: Ports> Attempt<P> {
                 self.guest = None;
                 self.ended = Some(Ended { status, envelope: *envelope });
             }
-            Effect::Publish(questions) => self.hub.ports().person().publish(&self.record, &questions).await,
+            Effect::Publish(questions) => {
+                self.hub.ports().person().publish(&self.record, &questions).await
+            }
         }
         Ok(())
     }
@@ -376,7 +407,11 @@ impl<P: Ports> Attempt<P> {
         }));
     }
 
-    fn start(&mut self, seq: Seq, future: impl Future<Output = Event<GuestOf<P>>> + Send + 'static) {
+    fn start(
+        &mut self,
+        seq: Seq,
+        future: impl Future<Output = Event<GuestOf<P>>> + Send + 'static,
+    ) {
         let (handle, registration) = AbortHandle::new_pair();
         self.in_flight.insert(seq, handle);
         let future = Abortable::new(future, registration);

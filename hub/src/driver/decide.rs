@@ -1,4 +1,8 @@
 //! The one place where a person's answer becomes a decision: `answered`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place that hears answers and makes decisions"
+)]
 
 use super::hub::{Hub, HubError, LOCK_WAIT};
 use crate::core::approvals::{Answer, Decision, Docket, NotDecided};
@@ -108,9 +112,16 @@ impl<P: Ports> Hub<P> {
         let Some(tool) = tool.filter(|tool| tool.digest == binding.contract) else { return Ok(()) };
         let contract = tool.contract.canonical();
         self.change_policy(source, &[(binding.contract, contract)], |policy| {
-            let scope = Scope { tool: Some(binding.tool.raw.clone()), connection: binding.connection.clone() };
+            let scope = Scope {
+                tool: Some(binding.tool.raw.clone()),
+                connection: binding.connection.clone(),
+            };
             policy.rules.retain(|rule| rule.scope != scope || rule.effect == Effect::Deny);
-            policy.rules.push(Rule { scope, effect: Effect::Allow, contract: Some(binding.contract) });
+            policy.rules.push(Rule {
+                scope,
+                effect: Effect::Allow,
+                contract: Some(binding.contract),
+            });
             let pin = Pin { contract: binding.contract, reviewed: now };
             policy.pins.insert(binding.tool.raw.clone(), pin);
         })

@@ -1,6 +1,8 @@
 //! A hub as a value made from ports. Two of them in one process share nothing.
 
-use crate::core::index::{DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search};
+use crate::core::index::{
+    DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search,
+};
 use crate::model::contract::Contract;
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::{Facts, SourceFacts, SourcePolicy};
@@ -80,17 +82,37 @@ impl HubError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            HubError::Store(StoreError::NoHub { .. }) => Some("make one with `capabilities hub init`".to_owned()),
-            HubError::Store(StoreError::NoRun(_)) => Some("`capabilities hub runs` lists the runs that are kept".to_owned()),
-            HubError::Store(StoreError::Busy(_)) => Some("try again in a moment; `capabilities hub doctor` names the holder".to_owned()),
-            HubError::Store(StoreError::Upgraded { .. }) => Some("use the newer build that wrote it".to_owned()),
-            HubError::Store(StoreError::Unlockable(_)) => Some("move the hub to a local disk with CAPABILITIES_HOME".to_owned()),
-            HubError::Store(StoreError::Malformed { .. }) | HubError::Settings(_) => Some("correct the file, or restore it from a copy".to_owned()),
-            HubError::Store(StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Moved(_)) => Some("`capabilities hub doctor` checks the store".to_owned()),
+            HubError::Store(StoreError::NoHub { .. }) => {
+                Some("make one with `capabilities hub init`".to_owned())
+            }
+            HubError::Store(StoreError::NoRun(_)) => {
+                Some("`capabilities hub runs` lists the runs that are kept".to_owned())
+            }
+            HubError::Store(StoreError::Busy(_)) => {
+                Some("try again in a moment; `capabilities hub doctor` names the holder".to_owned())
+            }
+            HubError::Store(StoreError::Upgraded { .. }) => {
+                Some("use the newer build that wrote it".to_owned())
+            }
+            HubError::Store(StoreError::Unlockable(_)) => {
+                Some("move the hub to a local disk with CAPABILITIES_HOME".to_owned())
+            }
+            HubError::Store(StoreError::Malformed { .. }) | HubError::Settings(_) => {
+                Some("correct the file, or restore it from a copy".to_owned())
+            }
+            HubError::Store(
+                StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Moved(_),
+            ) => Some("`capabilities hub doctor` checks the store".to_owned()),
             HubError::NoSource(_) => Some("`capabilities hub list` shows every source".to_owned()),
-            HubError::NamespaceTaken(_) => Some("choose another with `--namespace`, or remove the other source first".to_owned()),
-            HubError::NotConsented(name) => Some(format!("look at its command and agree to it with `capabilities hub review {name}`")),
-            HubError::Unreachable { .. } => Some("nothing changed; correct the command or try again".to_owned()),
+            HubError::NamespaceTaken(_) => Some(
+                "choose another with `--namespace`, or remove the other source first".to_owned(),
+            ),
+            HubError::NotConsented(name) => Some(format!(
+                "look at its command and agree to it with `capabilities hub review {name}`"
+            )),
+            HubError::Unreachable { .. } => {
+                Some("nothing changed; correct the command or try again".to_owned())
+            }
         }
     }
 }
@@ -215,9 +237,16 @@ impl<P: Ports> Hub<P> {
     }
 
     /// Reviewed contracts of tools that differ from them, so that a question can say what changed.
-    async fn read_reviewed(&self, source: &SourceFacts, facts: &mut Facts) -> Result<(), StoreError> {
+    async fn read_reviewed(
+        &self,
+        source: &SourceFacts,
+        facts: &mut Facts,
+    ) -> Result<(), StoreError> {
         for tool in source.tools.values() {
-            let Some(pin) = source.policy.pin(&tool.raw).filter(|pin| pin.contract != tool.digest) else { continue };
+            let Some(pin) = source.policy.pin(&tool.raw).filter(|pin| pin.contract != tool.digest)
+            else {
+                continue;
+            };
             let Some(text) = self.ports().store().blob(pin.contract).await? else { continue };
             if let Ok(contract) = serde_json::from_str::<Contract>(&text) {
                 facts.reviewed.insert(pin.contract, contract);
@@ -254,7 +283,8 @@ impl<P: Ports> Hub<P> {
     pub async fn describe(&self, arguments: &Value) -> Result<String, Failure> {
         let targets = read_targets(arguments).map_err(|error| invalid(&error.to_string()))?;
         let facts = self.facts().await.map_err(|error| Failure::from(&error))?;
-        let text = describe(&facts, &targets, DESCRIBE_TOKENS).map_err(|error| invalid(&error.to_string()))?;
+        let text = describe(&facts, &targets, DESCRIBE_TOKENS)
+            .map_err(|error| invalid(&error.to_string()))?;
         Ok(self.scrub(&text))
     }
 

@@ -1,4 +1,5 @@
 //! Where calls leave the hub: a source is made ready and compared, a call is sent, its answer scrubbed.
+#![expect(clippy::disallowed_methods, reason = "the one place that sends calls")]
 
 use super::hub::Hub;
 use crate::core::engine::{Outbound, Reply};
@@ -42,7 +43,12 @@ pub(super) async fn dial<P: Ports>(
 }
 
 /// Sends one call, and turns its answer into what the journal and the guest get.
-pub(super) async fn call<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: Tick) -> (Reply, u64) {
+pub(super) async fn call<P: Ports>(
+    hub: &Hub<P>,
+    facts: &Facts,
+    call: Outbound,
+    deadline: Tick,
+) -> (Reply, u64) {
     let clock = hub.ports().clock();
     let began = clock.tick();
     let reply = send(hub, facts, call, deadline).await;
@@ -70,21 +76,25 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
             let outcome = match keep_media(hub, &result).await {
                 Ok(()) => bounded(outcome(result, declared), call.result_bytes_max),
                 Err(why) => {
-                    let message = format!("the call was made, and its media could not be stored: {why}");
+                    let message =
+                        format!("the call was made, and its media could not be stored: {why}");
                     ToolFailure::new(ErrorCode::StoreFailed, message).into()
                 }
             };
             Reply::Outcome(outcome)
         }
-        Err(CallError::NotSent(why)) => Reply::Outcome(unavailable(hub, source, &CallError::NotSent(why)).into()),
+        Err(CallError::NotSent(why)) => {
+            Reply::Outcome(unavailable(hub, source, &CallError::NotSent(why)).into())
+        }
         Err(CallError::Refused { code, message }) => {
             let mut failure = ToolFailure::new(ErrorCode::UpstreamError, hub.scrub(&message));
             failure.status = Some(code);
             Reply::Outcome(failure.into())
         }
-        Err(error @ CallError::TooLarge { .. }) => {
-            Reply::Outcome(ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}")).into())
-        }
+        Err(error @ CallError::TooLarge { .. }) => Reply::Outcome(
+            ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}"))
+                .into(),
+        ),
         Err(CallError::Lost(why)) => Reply::Lost(hub.scrub(&why)),
     }
 }
@@ -97,7 +107,8 @@ fn record<'f>(facts: &'f Facts, source: &SourceId) -> Result<&'f SourceRecord, T
 }
 
 fn unavailable<P: Ports>(hub: &Hub<P>, source: &SourceRecord, error: &CallError) -> ToolFailure {
-    let message = format!("`{}` is not available: {}", source.namespace, hub.scrub(&error.to_string()));
+    let message =
+        format!("`{}` is not available: {}", source.namespace, hub.scrub(&error.to_string()));
     ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
 }
 
@@ -139,7 +150,8 @@ fn bounded(outcome: Outcome, bytes_max: u64) -> Outcome {
     } as u64;
     if bytes > bytes_max {
         let error = CallError::TooLarge { bytes, bytes_max };
-        return ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}")).into();
+        return ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}"))
+            .into();
     }
     outcome
 }

@@ -1,4 +1,5 @@
 //! Runs: begun, resumed, cancelled, shown; and who drives them.
+#![expect(clippy::disallowed_methods, reason = "attempts are tasks of their own")]
 
 use super::attempt::{Ended, StopSignal};
 use super::hub::{Hub, HubError, LOCK_WAIT};
@@ -72,7 +73,10 @@ impl<P: Ports> Hub<P> {
     }
 
     async fn begin(&self, code: Code) -> Result<RunRecord, Failure> {
-        let limits = self.limits().await.map_err(|error| Failure::new(ErrorCode::StoreFailed, error.to_string()))?;
+        let limits = self
+            .limits()
+            .await
+            .map_err(|error| Failure::new(ErrorCode::StoreFailed, error.to_string()))?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));
@@ -160,12 +164,16 @@ impl<P: Ports> Hub<P> {
     }
 
     /// Both locks of a run nobody drives and whose first process, if it is another, is gone.
-    #[expect(clippy::type_complexity, reason = "two locks of a port's own type")]
     async fn take_over(
         &self,
         record: &RunRecord,
-    ) -> Result<Option<(<P::Store as crate::ports::store::Store>::Lock, <P::Store as crate::ports::store::Store>::Lock)>, StoreError>
-    {
+    ) -> Result<
+        Option<(
+            <P::Store as crate::ports::store::Store>::Lock,
+            <P::Store as crate::ports::store::Store>::Lock,
+        )>,
+        StoreError,
+    > {
         let store = self.ports().store();
         let mut taken = Vec::new();
         for name in [LockName::Owner(record.id.clone()), LockName::Run(record.id.clone())] {
@@ -181,7 +189,12 @@ impl<P: Ports> Hub<P> {
 
     /// Watches a waiting run that this process began, and drives it on once nothing of it waits: pooled
     /// connections to upstreams hold state that no other process has.
-    fn drive_on(self, record: RunRecord, owner: <P::Store as crate::ports::store::Store>::Lock, stop: StopSignal) {
+    fn drive_on(
+        self,
+        record: RunRecord,
+        owner: <P::Store as crate::ports::store::Store>::Lock,
+        stop: StopSignal,
+    ) {
         tokio::spawn(async move {
             let clock = self.ports().clock();
             loop {

@@ -9,7 +9,9 @@ use crate::model::facts::SourcePolicy;
 use crate::model::ids::SourceId;
 use crate::model::names::{JsName, Namespace, RawToolName};
 use crate::model::policy::{Effect, Pin, Policy, Rule, Scope};
-use crate::model::source::{Consent, MANIFEST_VERSION, Manifest, ManifestTool, SourceRecord, Transport};
+use crate::model::source::{
+    Consent, MANIFEST_VERSION, Manifest, ManifestTool, SourceRecord, Transport,
+};
 use crate::model::time::Tick;
 use crate::model::visible::one_line;
 use crate::ports::Ports;
@@ -89,7 +91,12 @@ impl<P: Ports> Hub<P> {
     pub async fn add_source(&self, new: NewSource) -> Result<SourceRecord, HubError> {
         let store = self.ports().store();
         let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
-        let taken = store.sources().await?.into_iter().flatten().any(|source| source.namespace == new.namespace);
+        let taken = store
+            .sources()
+            .await?
+            .into_iter()
+            .flatten()
+            .any(|source| source.namespace == new.namespace);
         if taken {
             return Err(HubError::NamespaceTaken(new.namespace.to_string()));
         }
@@ -115,7 +122,8 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
         let current = store.sources().await?.into_iter().flatten().find(|source| source == record);
-        let mut current = current.ok_or_else(|| HubError::NoSource(record.namespace.to_string()))?;
+        let mut current =
+            current.ok_or_else(|| HubError::NoSource(record.namespace.to_string()))?;
         let given = self.ports().clock().wall();
         current.consent = Some(Consent { transport: current.transport.digest(), given });
         store.write_source(&current).await?;
@@ -128,7 +136,8 @@ impl<P: Ports> Hub<P> {
     /// There is none.
     pub async fn source(&self, namespace: &str) -> Result<SourceRecord, HubError> {
         let sources = self.ports().store().sources().await?;
-        let found = sources.into_iter().flatten().find(|source| source.namespace.as_str() == namespace);
+        let found =
+            sources.into_iter().flatten().find(|source| source.namespace.as_str() == namespace);
         found.ok_or_else(|| HubError::NoSource(one_line(namespace, 80)))
     }
 
@@ -156,9 +165,12 @@ impl<P: Ports> Hub<P> {
         let before = self.ports().store().manifest(&record.id).await.unwrap_or(None);
         let now = self.ports().clock().now();
         let deadline: Tick = now.tick.after(LIST_WITHIN);
-        let listing = self.ports().sources().dial(record, Some(now.wall), deadline).await.map_err(|error| {
-            HubError::Unreachable { namespace: record.namespace.to_string(), why: self.scrub(&error.to_string()) }
-        })?;
+        let listing = self.ports().sources().dial(record, Some(now.wall), deadline).await.map_err(
+            |error| HubError::Unreachable {
+                namespace: record.namespace.to_string(),
+                why: self.scrub(&error.to_string()),
+            },
+        )?;
         self.take_listing(&record.id, &listing).await?;
         let after = self.ports().store().manifest(&record.id).await?;
         Ok(difference(&record.namespace, before.as_ref(), after.as_ref()))
@@ -166,7 +178,11 @@ impl<P: Ports> Hub<P> {
 
     /// Takes in what a source offers: names are given, contracts compared, and the manifest written if
     /// anything differs. A listing that was taken in before changes nothing.
-    pub(super) async fn take_listing(&self, source: &SourceId, listing: &Listing) -> Result<(), StoreError> {
+    pub(super) async fn take_listing(
+        &self,
+        source: &SourceId,
+        listing: &Listing,
+    ) -> Result<(), StoreError> {
         if !self.note_listing(source, listing.number) {
             return Ok(());
         }
@@ -174,7 +190,9 @@ impl<P: Ports> Hub<P> {
         let before = store.manifest(source).await.unwrap_or(None);
         let manifest = self.manifest(listing, before.as_ref());
         let same = before.as_ref().is_some_and(|before| {
-            before.tools == manifest.tools && before.names == manifest.names && before.notices == manifest.notices
+            before.tools == manifest.tools
+                && before.names == manifest.names
+                && before.notices == manifest.notices
         });
         if same {
             return Ok(());
@@ -199,7 +217,8 @@ impl<P: Ports> Hub<P> {
         }
         let held = before.map(|before| before.names.clone()).unwrap_or_default();
         let names = assign(kept.iter().map(|(raw, _)| raw), &held);
-        let by_raw: BTreeMap<&RawToolName, &JsName> = names.iter().map(|(name, raw)| (raw, name)).collect();
+        let by_raw: BTreeMap<&RawToolName, &JsName> =
+            names.iter().map(|(name, raw)| (raw, name)).collect();
         let mut tools = Vec::new();
         for (raw, contract) in &kept {
             match by_raw.get(raw) {
@@ -209,7 +228,10 @@ impl<P: Ports> Hub<P> {
                     digest: contract.digest(),
                     contract: (*contract).clone(),
                 }),
-                None => notices.push(format!("the tool `{}` was dropped: its name is too long", one_line(raw.as_str(), 60))),
+                None => notices.push(format!(
+                    "the tool `{}` was dropped: its name is too long",
+                    one_line(raw.as_str(), 60)
+                )),
             }
         }
         tools.sort_by(|a, b| a.raw.cmp(&b.raw));
@@ -278,14 +300,22 @@ impl<P: Ports> Hub<P> {
             let Some(known) = facts.sources.get(&source) else { continue };
             let still: Vec<&&Reviewed> = reviewed
                 .iter()
-                .filter(|one| known.tools.get(&one.item.raw).is_some_and(|tool| tool.digest == one.item.digest))
+                .filter(|one| {
+                    known
+                        .tools
+                        .get(&one.item.raw)
+                        .is_some_and(|tool| tool.digest == one.item.digest)
+                })
                 .collect();
             recorded += still.len();
-            let contracts: Vec<_> = still.iter().map(|one| (one.item.digest, one.item.contract.canonical())).collect();
+            let contracts: Vec<_> =
+                still.iter().map(|one| (one.item.digest, one.item.contract.canonical())).collect();
             self.change_policy(&source, &contracts, |policy| {
                 for one in still {
                     let raw = one.item.raw.clone();
-                    policy.pins.insert(raw.clone(), Pin { contract: one.item.digest, reviewed: now });
+                    policy
+                        .pins
+                        .insert(raw.clone(), Pin { contract: one.item.digest, reviewed: now });
                     if let Some(effect) = one.rule {
                         let scope = Scope { tool: Some(raw), connection: None };
                         policy.rules.retain(|rule| rule.scope != scope);
@@ -324,7 +354,11 @@ impl<P: Ports> Hub<P> {
     }
 }
 
-fn difference(namespace: &Namespace, before: Option<&Manifest>, after: Option<&Manifest>) -> Refreshed {
+fn difference(
+    namespace: &Namespace,
+    before: Option<&Manifest>,
+    after: Option<&Manifest>,
+) -> Refreshed {
     let tools = |manifest: Option<&Manifest>| -> BTreeMap<RawToolName, (JsName, Digest)> {
         let tools = manifest.map(|manifest| manifest.tools.as_slice()).unwrap_or_default();
         tools.iter().map(|tool| (tool.raw.clone(), (tool.name.clone(), tool.digest))).collect()

@@ -45,7 +45,8 @@ impl Contract {
     #[must_use]
     pub fn title(&self) -> Option<&str> {
         let own = self.members.get("title").and_then(Value::as_str);
-        own.or_else(|| self.annotation("title").and_then(Value::as_str)).filter(|t| !t.trim().is_empty())
+        own.or_else(|| self.annotation("title").and_then(Value::as_str))
+            .filter(|t| !t.trim().is_empty())
     }
 
     /// What the tool says it does.
@@ -75,7 +76,8 @@ impl Contract {
     /// Does it say that it deletes or overwrites?
     #[must_use]
     pub fn is_destructive(&self) -> bool {
-        !self.is_read_only() && self.annotation("destructiveHint").and_then(Value::as_bool) == Some(true)
+        !self.is_read_only()
+            && self.annotation("destructiveHint").and_then(Value::as_bool) == Some(true)
     }
 
     /// The exact bytes the digest is over; also the blob a reviewed contract is kept in.

@@ -60,13 +60,24 @@ pub struct SourceFacts {
 impl SourceFacts {
     /// A source from its stored parts.
     #[must_use]
-    pub fn new(record: SourceRecord, manifest: Option<Manifest>, policy: SourcePolicy) -> SourceFacts {
+    pub fn new(
+        record: SourceRecord,
+        manifest: Option<Manifest>,
+        policy: SourcePolicy,
+    ) -> SourceFacts {
         let (tools, notices) = match manifest {
             Some(manifest) => (manifest.tools, manifest.notices),
             None => (Vec::new(), Vec::new()),
         };
         let tools = tools.into_iter().map(|tool| (tool.raw.clone(), tool)).collect();
-        SourceFacts { record, tools, notices, policy, connections: Vec::new(), default_connection: None }
+        SourceFacts {
+            record,
+            tools,
+            notices,
+            policy,
+            connections: Vec::new(),
+            default_connection: None,
+        }
     }
 
     /// Is this tool read-only in the contract a person reviewed? Nothing else counts as a read.
@@ -98,9 +109,9 @@ impl Facts {
     /// The consented source of this namespace.
     #[must_use]
     pub fn namespace(&self, namespace: &str) -> Option<&SourceFacts> {
-        self.sources
-            .values()
-            .find(|source| source.record.is_consented() && source.record.namespace.as_str() == namespace)
+        self.sources.values().find(|source| {
+            source.record.is_consented() && source.record.namespace.as_str() == namespace
+        })
     }
 
     /// What a run that starts at this moment can see.
@@ -110,7 +121,11 @@ impl Facts {
             let mut tools: Vec<SnapshotTool> = source
                 .tools
                 .values()
-                .map(|tool| SnapshotTool { name: tool.name.clone(), raw: tool.raw.clone(), contract: tool.digest })
+                .map(|tool| SnapshotTool {
+                    name: tool.name.clone(),
+                    raw: tool.raw.clone(),
+                    contract: tool.digest,
+                })
                 .collect();
             tools.sort_by(|a: &SnapshotTool, b| a.name.cmp(&b.name));
             SnapshotSource {

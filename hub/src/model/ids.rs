@@ -112,7 +112,9 @@ mod tests {
         let id = RunId::from_random([0xff; 10]);
         assert_eq!(id.as_str().parse::<RunId>().unwrap(), id);
         assert_eq!(RunId::from_random([0; 10]).as_str(), "run_0000000000000000");
-        for bad in ["", "run_", "src_0000000000000000", "run_../../../../etc/p", "run_000000000000000A"] {
+        for bad in
+            ["", "run_", "src_0000000000000000", "run_../../../../etc/p", "run_000000000000000A"]
+        {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }
         insta::assert_snapshot!("run_\u{202e}x".parse::<RunId>().unwrap_err().to_string(), @r"`run_\u{202e}x` is not a run id");

@@ -3,7 +3,11 @@
 /// Up to `count` of `names` closest to `wanted`, best first: small edit distance, a shared start, or one
 /// inside the other. Names that look nothing alike are left out.
 #[must_use]
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+pub fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str>,
+    count: usize,
+) -> Vec<&'a str> {
     let low = wanted.to_lowercase();
     let mut scored: Vec<(usize, &str)> = names
         .into_iter()
@@ -11,8 +15,10 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>, count
             let other = name.to_lowercase();
             let distance = distance(&low, &other);
             let limit = low.chars().count().max(other.chars().count()) / 2;
-            let inside = low.len() >= 3 && other.contains(&low) || other.len() >= 3 && low.contains(&other);
-            (inside || distance <= limit).then_some((if inside { distance.min(2) } else { distance }, name))
+            let inside =
+                low.len() >= 3 && other.contains(&low) || other.len() >= 3 && low.contains(&other);
+            (inside || distance <= limit)
+                .then_some((if inside { distance.min(2) } else { distance }, name))
         })
         .collect();
     scored.sort();
@@ -31,8 +37,10 @@ pub fn distance(a: &str, b: &str) -> usize {
         let mut row = Vec::with_capacity(b.len() + 1);
         row.push(i + 1);
         for (j, y) in b.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let at =
+                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let mut best =
+                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
             let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
             if swapped {
                 best = best.min(at(&before, j - 1) + 1);

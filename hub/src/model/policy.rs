@@ -70,7 +70,9 @@ impl Because {
             Because::Changed => "the tool changed since it was reviewed".to_owned(),
             Because::ReadOnly => "the tool declares itself read-only".to_owned(),
             Because::NotReadOnly => "the tool does not declare itself read-only".to_owned(),
-            Because::BrokenPolicy { detail } => format!("the source's policy cannot be used: {detail}"),
+            Because::BrokenPolicy { detail } => {
+                format!("the source's policy cannot be used: {detail}")
+            }
         }
     }
 }

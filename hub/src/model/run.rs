@@ -34,7 +34,10 @@ impl RunStatus {
     pub fn is_final(self) -> bool {
         match self {
             RunStatus::Running | RunStatus::AwaitingInput => false,
-            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Expired => true,
+            RunStatus::Completed
+            | RunStatus::Failed
+            | RunStatus::Cancelled
+            | RunStatus::Expired => true,
         }
     }
 

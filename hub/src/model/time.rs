@@ -22,9 +22,7 @@ impl Tick {
 }
 
 /// Milliseconds since 1970, UTC. May jump either way; for records that people read.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WallMs(pub u64);
 
@@ -38,9 +36,7 @@ impl WallMs {
 
 /// A run's own clock, in milliseconds since 1970: starts at the run's wall start and advances only
 /// by what deliveries say has passed.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LogicalMs(pub u64);
 

@@ -92,11 +92,7 @@ fn word_length(text: &str) -> usize {
 }
 
 fn word_cost(word: &str) -> usize {
-    if word.len() <= SHORT_WORD || is_known(word) {
-        2
-    } else {
-        (2 * word.len()).div_ceil(3).max(4)
-    }
+    if word.len() <= SHORT_WORD || is_known(word) { 2 } else { (2 * word.len()).div_ceil(3).max(4) }
 }
 
 fn mark_cost(marks: &str, next: Option<Kind>) -> (usize, Lead) {
@@ -125,7 +121,10 @@ fn space_cost(spaces: &str, next: Option<Kind>) -> (usize, Lead) {
 /// to be at most one token.
 fn other_cost(text: &str) -> usize {
     let cost = |c: char| match c {
-        '\u{3000}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{ff00}'..='\u{ffef}' => 2,
+        '\u{3000}'..='\u{30ff}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{ff00}'..='\u{ffef}' => 2,
         c if c.len_utf8() <= 2 => 2,
         c => 2 * (c.len_utf8() - 1),
     };
@@ -137,7 +136,8 @@ fn is_known(word: &str) -> bool {
     let (mut low, mut high) = (0, WORDS.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        let start = WORDS.get(low..middle).and_then(|part| part.rfind('\n')).map_or(low, |at| low + at + 1);
+        let start =
+            WORDS.get(low..middle).and_then(|part| part.rfind('\n')).map_or(low, |at| low + at + 1);
         let line = WORDS.get(start..).and_then(|text| text.lines().next()).unwrap_or("");
         match line.cmp(word) {
             std::cmp::Ordering::Equal => return true,

@@ -42,7 +42,8 @@ pub fn first_sentence(text: &str, chars_max: usize) -> String {
     let mut end = paragraph.len();
     for (at, c) in paragraph.char_indices() {
         let after = paragraph.get(at + c.len_utf8()..).unwrap_or("");
-        let stops = matches!(c, '.' | '!' | '?') && after.chars().next().is_none_or(char::is_whitespace);
+        let stops =
+            matches!(c, '.' | '!' | '?') && after.chars().next().is_none_or(char::is_whitespace);
         // An abbreviation such as "e.g. " is no end: what follows one starts small.
         let next = after.trim_start().chars().next();
         if c == '。' || stops && next.is_none_or(|n| !n.is_lowercase()) {
@@ -70,7 +71,10 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_written_out() {
-        assert_eq!(visible("a\u{202e}b\u{e0041}\u{1b}[31m\n", true), "a\\u{202e}b\\u{e0041}\\u{1b}[31m\n");
+        assert_eq!(
+            visible("a\u{202e}b\u{e0041}\u{1b}[31m\n", true),
+            "a\\u{202e}b\\u{e0041}\\u{1b}[31m\n"
+        );
         assert_eq!(visible("größe 日本 😀", false), "größe 日本 😀");
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("abcdefghij k", 6), "abcde…");

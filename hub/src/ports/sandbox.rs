@@ -12,7 +12,10 @@ pub trait Sandbox: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Unavailable`: nothing ran.
-    fn open(&self, program: Program) -> impl Future<Output = Result<Self::Guest, SandboxError>> + Send;
+    fn open(
+        &self,
+        program: Program,
+    ) -> impl Future<Output = Result<Self::Guest, SandboxError>> + Send;
 }
 
 /// One guest. Dropping it ends it, whatever it is doing.

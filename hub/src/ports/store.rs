@@ -1,12 +1,12 @@
 //! The durable record: settings, sources, manifests, policies, runs, journals and blobs of one hub.
 
 use crate::model::digest::Digest;
+use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
 use crate::model::journal::Entry;
 use crate::model::policy::Policy;
 use crate::model::run::{RunRecord, RunStatus};
 use crate::model::source::{Connections, Manifest, Settings, SourceRecord};
-use crate::model::facts::SourcePolicy;
 use std::future::Future;
 use std::time::Duration;
 
@@ -31,7 +31,11 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Busy` when somebody else holds it for that long; `Unlockable` when the store cannot lock.
-    fn lock(&self, name: LockName, wait: Duration) -> impl Future<Output = Result<Self::Lock, StoreError>> + Send;
+    fn lock(
+        &self,
+        name: LockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Self::Lock, StoreError>> + Send;
 
     /// A counter that every change to sources, manifests, policies and connections moves.
     ///
@@ -49,37 +53,55 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// Nothing was written.
-    fn write_settings(&self, settings: &Settings) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn write_settings(
+        &self,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Every source; a file that does not parse is an error in its place, and hides no other.
     ///
     /// # Errors
     /// They cannot be listed at all.
-    fn sources(&self) -> impl Future<Output = Result<Vec<Result<SourceRecord, StoreError>>, StoreError>> + Send;
+    fn sources(
+        &self,
+    ) -> impl Future<Output = Result<Vec<Result<SourceRecord, StoreError>>, StoreError>> + Send;
 
     /// Writes a source under the hub's lock.
     ///
     /// # Errors
     /// Nothing was written.
-    fn write_source(&self, source: &SourceRecord) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn write_source(
+        &self,
+        source: &SourceRecord,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Removes a source with its manifest, policy and connections.
     ///
     /// # Errors
     /// The source may still be there; removing it again is safe.
-    fn remove_source(&self, source: &SourceId) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn remove_source(
+        &self,
+        source: &SourceId,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The last good manifest of a source.
     ///
     /// # Errors
     /// It does not parse.
-    fn manifest(&self, source: &SourceId) -> impl Future<Output = Result<Option<Manifest>, StoreError>> + Send;
+    fn manifest(
+        &self,
+        source: &SourceId,
+    ) -> impl Future<Output = Result<Option<Manifest>, StoreError>> + Send;
 
     /// Writes a manifest.
     ///
     /// # Errors
     /// The old one stays.
-    fn write_manifest(&self, source: &SourceId, manifest: &Manifest) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn write_manifest(
+        &self,
+        source: &SourceId,
+        manifest: &Manifest,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The policy of a source; one that does not parse comes back as broken, which denies.
     fn policy(&self, source: &SourceId) -> impl Future<Output = SourcePolicy> + Send;
@@ -88,13 +110,20 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// The old one stays.
-    fn write_policy(&self, source: &SourceId, policy: &Policy) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn write_policy(
+        &self,
+        source: &SourceId,
+        policy: &Policy,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The connections of a source.
     ///
     /// # Errors
     /// They do not parse.
-    fn connections(&self, source: &SourceId) -> impl Future<Output = Result<Connections, StoreError>> + Send;
+    fn connections(
+        &self,
+        source: &SourceId,
+    ) -> impl Future<Output = Result<Connections, StoreError>> + Send;
 
     /// Writes a run's record, once.
     ///
@@ -118,7 +147,11 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// The old one stays.
-    fn write_status(&self, run: &RunId, status: RunStatus) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn write_status(
+        &self,
+        run: &RunId,
+        status: RunStatus,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Reads a journal whole. A torn last line is not part of it.
     ///
@@ -131,19 +164,32 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// The entries may or may not be there: read the journal again before acting.
-    fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn append(
+        &self,
+        run: &RunId,
+        after: u64,
+        entries: &[Entry],
+        durable: bool,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Keeps text under its digest.
     ///
     /// # Errors
     /// It may be missing.
-    fn put_blob(&self, digest: Digest, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn put_blob(
+        &self,
+        digest: Digest,
+        text: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Text kept under a digest; checked against it.
     ///
     /// # Errors
     /// It cannot be read, or differs from its digest.
-    fn blob(&self, digest: Digest) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
+    fn blob(
+        &self,
+        digest: Digest,
+    ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 
     /// Asks whoever drives a run to cancel it.
     ///

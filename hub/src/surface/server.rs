@@ -1,17 +1,18 @@
 //! Answers MCP requests: `initialize`, `server/discover`, `tools/list` and three tools.
+#![expect(clippy::disallowed_methods, reason = "watches for a cancelled request beside it")]
 
 use super::words::{definitions, instructions};
-use crate::driver::{Code, Hub, StopSignal};
 use crate::core::engine::StopBy;
+use crate::driver::{Code, Hub, StopSignal};
 use crate::model::envelope::{Envelope, EnvelopeStatus};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::ids::RunId;
 use crate::ports::Ports;
 use futures::FutureExt as _;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, ErrorData,
-    Implementation, InitializeRequestParams, InitializeResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+    DiscoverResult, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -49,18 +50,25 @@ impl<P: Ports> HubServer<P> {
     /// A server over `hub`. `closed` says that the client hung up, which cancels nothing.
     #[must_use]
     pub fn new(hub: Hub<P>, profile: String, closed: Arc<AtomicBool>) -> HubServer<P> {
-        let inner = Inner { hub, profile, tools: definitions(), inventory: RwLock::default(), closed };
+        let inner =
+            Inner { hub, profile, tools: definitions(), inventory: RwLock::default(), closed };
         HubServer { inner: Arc::new(inner) }
     }
 
     async fn read_inventory(&self) {
         match self.inner.hub.inventory().await {
-            Ok(text) => *self.inner.inventory.write().unwrap_or_else(PoisonError::into_inner) = text,
+            Ok(text) => {
+                *self.inner.inventory.write().unwrap_or_else(PoisonError::into_inner) = text
+            }
             Err(error) => tracing::warn!(%error, "the inventory could not be read"),
         }
     }
 
-    async fn execute(&self, arguments: &Value, context: &RequestContext<RoleServer>) -> CallToolResult {
+    async fn execute(
+        &self,
+        arguments: &Value,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let request = match ExecuteRequest::read(arguments) {
             Ok(request) => request,
             Err(failure) => return failed(&failure),
@@ -99,17 +107,28 @@ impl ExecuteRequest {
     fn read(arguments: &Value) -> Result<ExecuteRequest, Failure> {
         let invalid = |what: &str| Err(Failure::new(ErrorCode::InvalidInput, what));
         let members = arguments.as_object();
-        if let Some(unknown) = members.and_then(|m| m.keys().find(|key| *key != "code" && *key != "resume")) {
+        if let Some(unknown) =
+            members.and_then(|m| m.keys().find(|key| *key != "code" && *key != "resume"))
+        {
             let unknown: String = unknown.chars().take(40).flat_map(char::escape_debug).collect();
-            return invalid(&format!("there is no field `{unknown}`; `execute` takes `code` or `resume`"));
+            return invalid(&format!(
+                "there is no field `{unknown}`; `execute` takes `code` or `resume`"
+            ));
         }
         let given = |key: &str| members.and_then(|m| m.get(key)).filter(|value| !value.is_null());
         match (given("code"), given("resume")) {
-            (Some(Value::String(code)), None) if code.trim().is_empty() => invalid("`code` is empty"),
+            (Some(Value::String(code)), None) if code.trim().is_empty() => {
+                invalid("`code` is empty")
+            }
             (Some(Value::String(code)), None) => Ok(ExecuteRequest::Code(code.clone())),
-            (None, Some(Value::String(run))) => run.trim().parse().map(ExecuteRequest::Resume).map_err(|_| {
-                Failure::new(ErrorCode::UnknownRun, "`resume` is not a run id; it looks like `run_…`")
-            }),
+            (None, Some(Value::String(run))) => {
+                run.trim().parse().map(ExecuteRequest::Resume).map_err(|_| {
+                    Failure::new(
+                        ErrorCode::UnknownRun,
+                        "`resume` is not a run id; it looks like `run_…`",
+                    )
+                })
+            }
             (Some(_), Some(_)) => invalid("send exactly one of `code` and `resume`"),
             (None, None) => invalid("send `code`, or `resume` with a run id"),
             (Some(_), None) => invalid("`code` must be a string"),
@@ -170,7 +189,10 @@ impl<P: Ports> ServerHandler for HubServer<P> {
         self.negotiate_initialize(&request)
     }
 
-    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(
+        &self,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
         self.read_inventory().await;
         let versions = self.supported_protocol_versions().into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.get_info())
@@ -206,8 +228,11 @@ impl<P: Ports> ServerHandler for HubServer<P> {
                 "describe" => Ok(text(self.inner.hub.describe(&arguments).await)),
                 "execute" => Ok(self.execute(&arguments, &context).await),
                 other => {
-                    let other: String = other.chars().take(60).flat_map(char::escape_debug).collect();
-                    let message = format!("there is no tool `{other}`; this server has search, describe and execute");
+                    let other: String =
+                        other.chars().take(60).flat_map(char::escape_debug).collect();
+                    let message = format!(
+                        "there is no tool `{other}`; this server has search, describe and execute"
+                    );
                     Err(ErrorData::invalid_params(message, None))
                 }
             }

@@ -60,7 +60,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for BeforeOpening<T> {
                 return Some(message);
             }
             if let ClientJsonRpcMessage::Request(request) = &message {
-                let probe = matches!(request.request, ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_));
+                let probe = matches!(
+                    request.request,
+                    ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_)
+                );
                 self.open = !probe;
                 return Some(message);
             }

@@ -68,8 +68,12 @@ pub fn definitions() -> Vec<Tool> {
         "required": ["runId", "status", "calls"]
     });
     vec![
-        Tool::new("search", SEARCH, object(search)).with_title("Search tools").with_annotations(read_only.clone()),
-        Tool::new("describe", DESCRIBE, object(describe)).with_title("Describe tools").with_annotations(read_only),
+        Tool::new("search", SEARCH, object(search))
+            .with_title("Search tools")
+            .with_annotations(read_only.clone()),
+        Tool::new("describe", DESCRIBE, object(describe))
+            .with_title("Describe tools")
+            .with_annotations(read_only),
         Tool::new("execute", EXECUTE, object(execute))
             .with_title("Run code")
             .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
@@ -80,7 +84,9 @@ pub fn definitions() -> Vec<Tool> {
 fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => JsonObject::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            JsonObject::new()
+        }
     }
 }
 

@@ -32,8 +32,8 @@ impl Disk {
     ///
     /// # Panics
     /// A thread panicked while it wrote.
-    pub fn crash(&self, kept: usize) {
-        self.0.lock().expect("not poisoned").crash(kept);
+    pub fn crash(&self, kept: usize, history: &History) {
+        self.0.lock().expect("not poisoned").crash(kept, history);
     }
 }
 

@@ -41,11 +41,14 @@ struct StoredRun {
 impl Contents {
     /// The machine dies: what was not durable is gone, and so is every lock. `kept` entries that were not
     /// durable happen to have reached the disk all the same.
-    pub(super) fn crash(&mut self, kept: usize) {
+    pub(super) fn crash(&mut self, kept: usize, history: &History) {
         self.locks.clear();
-        for run in self.runs.values_mut() {
+        for (id, run) in &mut self.runs {
             let left = (run.durable + kept).min(run.entries.len());
             run.entries.truncate(left);
+            for entry in &run.entries[run.durable..] {
+                history.see(Seen::Durable { run: id.clone(), entry: entry.clone() });
+            }
             run.durable = left;
         }
     }

@@ -127,7 +127,7 @@ pub fn play<M: Maker>(maker: &M, seed: Seed, plan: &Plan) -> Outcome {
             }
             None => {
                 history.see(Seen::Crashed);
-                disk.crash(plan.kept);
+                disk.crash(plan.kept, &history);
             }
         }
     }

@@ -2,3 +2,5 @@
 
 mod sandbox;
 mod world;
+mod cli;
+mod support;

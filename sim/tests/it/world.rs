@@ -92,9 +92,9 @@ fn invariant_i2_catches_a_forged_decision() {
 }
 
 #[test]
-fn invariant_i6_catches_a_forgotten_sent_and_a_forgotten_outcome() {
+fn invariant_i6_catches_a_forgotten_sent_and_a_repeated_call() {
     caught(Betrayal::ForgetsSent, "i6_");
-    caught(Betrayal::ForgetsOutcomes, "i6_");
+    caught(Betrayal::RetriesLost, "i6_");
 }
 
 #[test]

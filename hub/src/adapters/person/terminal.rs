@@ -2,6 +2,10 @@
 //!
 //! The answer is read from the terminal itself, never from standard input: what is piped into a command
 //! is not a person.
+#![expect(
+    clippy::disallowed_types,
+    reason = "the terminal is a file, and this is the one place that opens it"
+)]
 
 use crate::core::approvals::Answer;
 use crate::model::call::Seq;
@@ -100,14 +104,20 @@ impl TerminalPerson {
             Some(choice) => format!("{text}{options}   [Enter] {}\n> ", choice_word(choice)),
             None => format!("{text}{options}\n> "),
         };
-        let key = Self::key(&prompt.replace('\n', "\r\n"), if whole { "orad" } else { "od" }, enter)?;
+        let key =
+            Self::key(&prompt.replace('\n', "\r\n"), if whole { "orad" } else { "od" }, enter)?;
         let choice = match key {
             'o' => Choice::Once,
             'r' => Choice::Run,
             'a' => Choice::Always,
             _ => Choice::Deny,
         };
-        Some(Answer { seq: question.seq, binding: question.binding.clone(), choice, channel: Channel::Terminal })
+        Some(Answer {
+            seq: question.seq,
+            binding: question.binding.clone(),
+            choice,
+            channel: Channel::Terminal,
+        })
     }
 }
 
@@ -139,8 +149,18 @@ fn choice_word(choice: Choice) -> &'static str {
 /// A question as a person reads it.
 fn question_text(question: &Question, now: WallMs) -> String {
     let mut text = String::new();
-    let connection = question.binding.connection.as_ref().map(|name| format!("  on connection {name}")).unwrap_or_default();
-    let _ = writeln!(text, "\n{} wants to call  {}{connection}", question.seq, visible(&question.address, false));
+    let connection = question
+        .binding
+        .connection
+        .as_ref()
+        .map(|name| format!("  on connection {name}"))
+        .unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "\n{} wants to call  {}{connection}",
+        question.seq,
+        visible(&question.address, false)
+    );
     if !question.says.is_empty() {
         let _ = writeln!(text, "  the tool says: \"{}\"", question.says);
     }
@@ -150,7 +170,8 @@ fn question_text(question: &Question, now: WallMs) -> String {
     if question.hidden_bytes > 0 {
         let _ = writeln!(text, "  | … {} more bytes are not shown", question.hidden_bytes);
     }
-    let why: Vec<String> = question.because.iter().map(crate::model::policy::Because::sentence).collect();
+    let why: Vec<String> =
+        question.because.iter().map(crate::model::policy::Because::sentence).collect();
     let _ = writeln!(text, "  asks because {}", why.join("; "));
     for change in &question.changes {
         let _ = writeln!(text, "    {change}");
@@ -163,7 +184,8 @@ fn question_text(question: &Question, now: WallMs) -> String {
 impl Person for TerminalPerson {
     async fn publish(&self, _run: &RunRecord, questions: &[Question]) {
         let wanted = self.inner.preselected.call;
-        *self.waiting() = questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq)).cloned().collect();
+        *self.waiting() =
+            questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq)).cloned().collect();
     }
 
     async fn next_answer(&self, _run: &RunId) -> Option<Answer> {
@@ -235,7 +257,10 @@ mod tests {
         let question = Question {
             seq: Seq(3),
             binding: Binding {
-                tool: ToolRef { source: SourceId::from_random([0; 10]), raw: "post".parse().unwrap() },
+                tool: ToolRef {
+                    source: SourceId::from_random([0; 10]),
+                    raw: "post".parse().unwrap(),
+                },
                 connection: "work".parse().ok(),
                 contract: Digest::of(b"c"),
                 arguments: Digest::of(b"a"),

@@ -35,11 +35,14 @@ impl Postings for MemoryPostings {
                     if list.last().is_none_or(|(last, _)| *last != number) {
                         list.push((number, [0; FIELDS]));
                     }
-                    if let Some(count) = list.last_mut().and_then(|(_, counts)| counts.get_mut(field)) {
+                    if let Some(count) =
+                        list.last_mut().and_then(|(_, counts)| counts.get_mut(field))
+                    {
                         *count = count.saturating_add(1);
                     }
                 }
-                if let (Some(length), Some(total)) = (lengths.get_mut(field), totals.get_mut(field)) {
+                if let (Some(length), Some(total)) = (lengths.get_mut(field), totals.get_mut(field))
+                {
                     *length = u16::try_from(words.len()).unwrap_or(u16::MAX);
                     *total += u64::from(*length);
                 }

@@ -19,7 +19,10 @@ pub(super) enum ToWorker {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
     /// Locked down and ready for a program: its build, and the layers of the lock-down that are missing.
-    Ready { build: String, missing: Vec<String> },
+    Ready {
+        build: String,
+        missing: Vec<String>,
+    },
     Opened(Result<(), String>),
     Yielded(Box<Yielded>),
 }

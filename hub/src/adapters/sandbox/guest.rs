@@ -123,7 +123,8 @@ impl Guest {
         let inner = self.inner.clone();
         let host = Rc::clone(&self.host);
         let threw = self.context.with(|ctx| {
-            let delivered = inner.restore(&ctx).and_then(|inner| deliver_to(&ctx, &inner, delivery));
+            let delivered =
+                inner.restore(&ctx).and_then(|inner| deliver_to(&ctx, &inner, delivery));
             delivered.err().map(|_| caught(&ctx, &host, self.inner.clone()))
         });
         threw.map_or(Ok(()), Err)
@@ -142,9 +143,12 @@ impl Guest {
                 }
                 let error = error.as_object();
                 let text = |key: &str| error.and_then(|error| error.get::<_, String>(key).ok());
-                let message = text("message").unwrap_or_else(|| "the code does not compile".to_owned());
+                let message =
+                    text("message").unwrap_or_else(|| "the code does not compile".to_owned());
                 let place = text("stack").map(|stack| places(&stack)).unwrap_or_default();
-                Stuck::Threw(GuestEnd::Syntax(format!("{message} {}", place.trim()).trim().to_owned()))
+                Stuck::Threw(GuestEnd::Syntax(
+                    format!("{message} {}", place.trim()).trim().to_owned(),
+                ))
             })
         })?;
         let host = Rc::clone(&self.host);
@@ -217,15 +221,21 @@ impl Guest {
             Ok(Some(text)) => match text.to_string() {
                 Ok(text) => match self.host.plain(&text) {
                     Ok(text) => GuestEnd::Returned(Some(text)),
-                    Err(why) => GuestEnd::NotJson(format!("the returned value cannot be used: {why}")),
+                    Err(why) => {
+                        GuestEnd::NotJson(format!("the returned value cannot be used: {why}"))
+                    }
                 },
-                Err(_) => GuestEnd::NotJson("the returned value is not well-formed text".to_owned()),
+                Err(_) => {
+                    GuestEnd::NotJson("the returned value is not well-formed text".to_owned())
+                }
             },
             Err(_) => match caught(ctx, &self.host, self.inner.clone()) {
                 Stuck::Limit(limit) => GuestEnd::Limit(limit),
                 Stuck::Threw(GuestEnd::Threw { message, .. }) => {
                     let first = message.lines().next().unwrap_or("").to_owned();
-                    GuestEnd::NotJson(format!("the returned value cannot be written as JSON: {first}"))
+                    GuestEnd::NotJson(format!(
+                        "the returned value cannot be written as JSON: {first}"
+                    ))
                 }
                 Stuck::Threw(other) => other,
             },
@@ -277,7 +287,10 @@ fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stu
     let explained = inner.restore(ctx).and_then(|inner| {
         let explain: Function<'_> = inner.get("explain")?;
         let hint: Function<'_> = inner.get("hint")?;
-        Ok((explain.call::<_, String>((error.clone(),))?, hint.call::<_, Option<String>>((error,))?))
+        Ok((
+            explain.call::<_, String>((error.clone(),))?,
+            hint.call::<_, Option<String>>((error,))?,
+        ))
     });
     match explained {
         Ok((text, hint)) => {
@@ -305,7 +318,11 @@ fn places(stack: &str) -> String {
             continue;
         }
         let function = before.trim().trim_start_matches("at ").trim_end_matches('(').trim();
-        let function = if function.is_empty() || function == "<anonymous>" { String::new() } else { format!("{function} ") };
+        let function = if function.is_empty() || function == "<anonymous>" {
+            String::new()
+        } else {
+            format!("{function} ")
+        };
         let column = column.map(|column| format!(", column {column}")).unwrap_or_default();
         lines.push(format!("    at {function}line {}{column}", line.saturating_sub(1).max(1)));
     }
@@ -333,7 +350,8 @@ fn missing_global(message: &str, host: &Host) -> Option<String> {
         return Some(advice.to_owned());
     }
     let close = nearest(name, host.namespaces(), 3);
-    let listed: Vec<&str> = if close.is_empty() { host.namespaces().take(12).collect() } else { close };
+    let listed: Vec<&str> =
+        if close.is_empty() { host.namespaces().take(12).collect() } else { close };
     if listed.is_empty() {
         return None;
     }

@@ -5,7 +5,9 @@ use super::values::unmark;
 use crate::model::call::Seq;
 use crate::model::limits::{LOG_BYTES_KEPT, TIMERS_MAX};
 use crate::model::nearest::nearest;
-use crate::model::turn::{GuestCall, GuestLimit, GuestLookup, GuestTimer, LookupKind, Program, Yielded};
+use crate::model::turn::{
+    GuestCall, GuestLimit, GuestLookup, GuestTimer, LookupKind, Program, Yielded,
+};
 use crate::model::visible::one_line;
 use rquickjs::prelude::{Func, Opt};
 use rquickjs::{Array, Ctx, Exception, Object, Result, TypedArray, Value};
@@ -74,12 +76,22 @@ impl Host {
     pub(super) fn plain(&self, text: &str) -> std::result::Result<String, String> {
         let bytes_max = self.program.value_bytes_max;
         if text.len() as u64 > bytes_max {
-            return Err(format!("it has {} bytes as JSON; at most {bytes_max} are allowed", text.len()));
+            return Err(format!(
+                "it has {} bytes as JSON; at most {bytes_max} are allowed",
+                text.len()
+            ));
         }
         unmark(text, &self.mark)
     }
 
-    fn call(&self, seq: f64, namespace: String, tool: String, text: &str, connection: Option<String>) -> std::result::Result<(), String> {
+    fn call(
+        &self,
+        seq: f64,
+        namespace: String,
+        tool: String,
+        text: &str,
+        connection: Option<String>,
+    ) -> std::result::Result<(), String> {
         let arguments = self.plain(text).map_err(|why| format!("{namespace}.{tool}: {why}"))?;
         let mut yielded = self.yielded.borrow_mut();
         let bytes = self.step_bytes.get() + arguments.len();
@@ -88,7 +100,13 @@ impl Host {
             self.limit.set(Some(GuestLimit::Calls));
             return Err("too many calls at once".to_owned());
         }
-        yielded.calls.push(GuestCall { seq: Seq(number(seq)), namespace, tool, arguments, connection });
+        yielded.calls.push(GuestCall {
+            seq: Seq(number(seq)),
+            namespace,
+            tool,
+            arguments,
+            connection,
+        });
         Ok(())
     }
 
@@ -126,12 +144,14 @@ impl Host {
     /// What a call of a tool that does not exist throws.
     fn missing(&self, namespace: &str, tool: &str) -> String {
         let tools = self.program.sources.iter().find(|(name, _)| name == namespace);
-        let names: Vec<&str> = tools.into_iter().flat_map(|(_, tools)| tools).map(String::as_str).collect();
+        let names: Vec<&str> =
+            tools.into_iter().flat_map(|(_, tools)| tools).map(String::as_str).collect();
         let close = nearest(tool, names.iter().copied(), 3);
         let advice = if close.is_empty() {
             format!("`hub.search(\"\", {{ namespace: \"{namespace}\" }})` lists what it has")
         } else {
-            let close: Vec<String> = close.into_iter().map(|name| format!("{namespace}.{name}")).collect();
+            let close: Vec<String> =
+                close.into_iter().map(|name| format!("{namespace}.{name}")).collect();
             format!("did you mean {}?", close.join(", "))
         };
         format!("there is no tool {namespace}.{}; {advice}", one_line(tool, 80))
@@ -139,7 +159,11 @@ impl Host {
 }
 
 /// A number the prelude counted; it is whole and not negative.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from f64 saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from f64 saturates"
+)]
 fn number(value: f64) -> u32 {
     value as u32
 }
@@ -155,7 +179,9 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
     let seed = Array::new(ctx.clone())?;
     for (at, chunk) in host.program.seed.chunks_exact(8).enumerate() {
         // Eight bytes each, folded: xoshiro128 has four words of state.
-        let word = chunk.iter().fold(0u32, |word, byte| word.rotate_left(8) ^ u32::from(*byte).wrapping_mul(0x9e37_79b1));
+        let word = chunk.iter().fold(0u32, |word, byte| {
+            word.rotate_left(8) ^ u32::from(*byte).wrapping_mul(0x9e37_79b1)
+        });
         seed.set(at, f64::from(word | u32::from(at == 0)))?;
     }
     object.set("seed", seed)?;
@@ -180,20 +206,40 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
     let h = Rc::clone(host);
     object.set(
         "call",
-        Func::from(move |ctx: Ctx<'js>, seq: f64, namespace: String, tool: String, text: String, connection: Opt<Option<String>>| {
-            let connection = connection.0.flatten();
-            thrown(&ctx, h.call(seq, namespace, tool, &text, connection))
-        }),
+        Func::from(
+            move |ctx: Ctx<'js>,
+                  seq: f64,
+                  namespace: String,
+                  tool: String,
+                  text: String,
+                  connection: Opt<Option<String>>| {
+                let connection = connection.0.flatten();
+                thrown(&ctx, h.call(seq, namespace, tool, &text, connection))
+            },
+        ),
     )?;
     let h = Rc::clone(host);
     object.set(
         "lookup",
-        Func::from(move |ctx: Ctx<'js>, id: f64, kind: String, text: String| thrown(&ctx, h.lookup(id, &kind, &text))),
+        Func::from(move |ctx: Ctx<'js>, id: f64, kind: String, text: String| {
+            thrown(&ctx, h.lookup(id, &kind, &text))
+        }),
     )?;
     let h = Rc::clone(host);
-    object.set("missing", Func::from(move |namespace: String, tool: String| h.missing(&namespace, &tool)))?;
-    object.set("encode", Func::from(|ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text)))?;
-    object.set("decode", Func::from(|ctx: Ctx<'js>, bytes: TypedArray<'js, u8>, fatal: bool| decode(&ctx, &bytes, fatal)))?;
+    object.set(
+        "missing",
+        Func::from(move |namespace: String, tool: String| h.missing(&namespace, &tool)),
+    )?;
+    object.set(
+        "encode",
+        Func::from(|ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text)),
+    )?;
+    object.set(
+        "decode",
+        Func::from(|ctx: Ctx<'js>, bytes: TypedArray<'js, u8>, fatal: bool| {
+            decode(&ctx, &bytes, fatal)
+        }),
+    )?;
     Ok(object)
 }
 

@@ -24,7 +24,6 @@ pub struct InlineGuest(u64);
 impl Sandbox for InlineSandbox {
     type Guest = InlineGuest;
 
-    #[expect(clippy::unused_async_trait_impl, reason = "the trait waits, this implementation does not")]
     async fn open(&self, program: Program) -> Result<InlineGuest, SandboxError> {
         let guest = Blank::new(STACK_BYTES_INLINE)
             .and_then(|blank| blank.open(program, MeterKind::Polls))

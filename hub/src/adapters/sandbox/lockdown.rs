@@ -15,7 +15,9 @@ pub(super) fn lock_down() -> Result<Vec<String>, rustix::io::Errno> {
     let mut missing = Vec::new();
     #[cfg(target_os = "linux")]
     {
-        use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+        use rustix::process::{
+            DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal,
+        };
         set_parent_process_death_signal(Some(Signal::KILL))?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         rustix::thread::set_no_new_privs(true)?;

@@ -1,4 +1,9 @@
 //! The hub's side of a worker: start it ahead, drive it turn by turn, and kill it at its budget.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "starts workers and keeps their clock"
+)]
 
 use super::frame::{self, FromWorker, ToWorker};
 use super::worker::WORKER_ARGUMENT;
@@ -73,7 +78,8 @@ impl WorkerSandbox {
     async fn spawn(&self) -> Result<Worker, SandboxError> {
         let unavailable = |error: std::io::Error| SandboxError::Unavailable(error.to_string());
         let (answer, spawned) = oneshot::channel();
-        let gone = || SandboxError::Unavailable("the thread that starts workers is gone".to_owned());
+        let gone =
+            || SandboxError::Unavailable("the thread that starts workers is gone".to_owned());
         self.shared.spawner.send(answer).map_err(|_| gone())?;
         let child = spawned.await.map_err(|_| gone())?.map_err(unavailable)?;
         let mut worker = Worker::new(child).map_err(unavailable)?;
@@ -87,7 +93,9 @@ impl WorkerSandbox {
                 Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
             }
             Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
-            Err(_) => Err(SandboxError::Unavailable("the worker did not become ready in time".to_owned())),
+            Err(_) => {
+                Err(SandboxError::Unavailable("the worker did not become ready in time".to_owned()))
+            }
         }
     }
 }
@@ -103,7 +111,10 @@ impl Sandbox for WorkerSandbox {
         };
         self.prepare();
         let open = ToWorker::Open { build: self.shared.build.clone(), program };
-        worker.send(&open).await.map_err(|error| SandboxError::Unavailable(worker.obituary(&error)))?;
+        worker
+            .send(&open)
+            .await
+            .map_err(|error| SandboxError::Unavailable(worker.obituary(&error)))?;
         match tokio::time::timeout(READY_WITHIN, worker.receive()).await {
             Ok(Ok(FromWorker::Opened(Ok(())))) => Ok(worker),
             Ok(Ok(FromWorker::Opened(Err(why)))) => Err(SandboxError::Unavailable(why)),
@@ -111,7 +122,9 @@ impl Sandbox for WorkerSandbox {
                 Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
             }
             Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
-            Err(_) => Err(SandboxError::Unavailable("the worker did not open the program in time".to_owned())),
+            Err(_) => Err(SandboxError::Unavailable(
+                "the worker did not open the program in time".to_owned(),
+            )),
         }
     }
 }
@@ -177,7 +190,8 @@ impl Guest for Worker {
                     () = tokio::time::sleep(WATCH_EVERY) => {}
                 }
                 let wall = since.elapsed();
-                let cpu = cpu_of(child).zip(cpu_before).map(|(now, before)| now.saturating_sub(before));
+                let cpu =
+                    cpu_of(child).zip(cpu_before).map(|(now, before)| now.saturating_sub(before));
                 if cpu.is_some_and(|cpu| cpu > budget + GRACE) || wall > budget * 3 + 10 * GRACE {
                     break None;
                 }

@@ -8,13 +8,15 @@ use std::ffi::CString;
 /// Compiles a script to bytecode. The exception, if any, is left in `ctx`.
 fn compile(ctx: &Ctx<'_>, source: &str, name: &str) -> Result<Vec<u8>> {
     let (source_c, name_c) = (CString::new(source)?, CString::new(name)?);
-    let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+    let flags =
+        qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let flags = i32::try_from(flags).map_err(|_| Error::Unknown)?;
     // SAFETY: both strings are NUL-terminated and outlive the call; `source.len()` is the length without
     // the NUL, as the engine wants it. The value is freed once, and the buffer is copied before it is.
     unsafe {
         let raw = ctx.as_raw().as_ptr();
-        let function = qjs::JS_Eval(raw, source_c.as_ptr(), source.len() as _, name_c.as_ptr(), flags);
+        let function =
+            qjs::JS_Eval(raw, source_c.as_ptr(), source.len() as _, name_c.as_ptr(), flags);
         if qjs::JS_IsException(function) {
             return Err(Error::Exception);
         }
@@ -25,7 +27,7 @@ fn compile(ctx: &Ctx<'_>, source: &str, name: &str) -> Result<Vec<u8>> {
         if buffer.is_null() {
             return Err(Error::Exception);
         }
-        let code = std::slice::from_raw_parts(buffer, size as usize).to_vec();
+        let code = std::slice::from_raw_parts(buffer, usize::try_from(size).unwrap_or(0)).to_vec();
         qjs::js_free(raw, buffer.cast());
         Ok(code)
     }

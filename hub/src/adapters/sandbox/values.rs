@@ -36,7 +36,9 @@ fn build<'js>(ctx: &Ctx<'js>, json: &Json) -> Result<Value<'js>> {
         Json::Bool(flag) => Ok(Value::new_bool(ctx.clone(), *flag)),
         Json::String(text) => text.as_str().into_js(ctx),
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(small), _, _) if small.unsigned_abs() > SAFE_INTEGER => BigInt::from_i64(ctx.clone(), small)?.into_js(ctx),
+            (Some(small), _, _) if small.unsigned_abs() > SAFE_INTEGER => {
+                BigInt::from_i64(ctx.clone(), small)?.into_js(ctx)
+            }
             (None, Some(large), _) => BigInt::from_u64(ctx.clone(), large)?.into_js(ctx),
             (_, _, float) => Ok(Value::new_number(ctx.clone(), float.unwrap_or(f64::NAN))),
         },
@@ -44,7 +46,8 @@ fn build<'js>(ctx: &Ctx<'js>, json: &Json) -> Result<Value<'js>> {
             let array = Array::new(ctx.clone())?;
             for (at, item) in (0u32..).zip(items) {
                 // Defined, not set: no setter the guest put on a prototype is met.
-                let property = Property::from(build(ctx, item)?).writable().enumerable().configurable();
+                let property =
+                    Property::from(build(ctx, item)?).writable().enumerable().configurable();
                 array.as_object().prop(at, property)?;
             }
             Ok(array.into_value())
@@ -52,7 +55,8 @@ fn build<'js>(ctx: &Ctx<'js>, json: &Json) -> Result<Value<'js>> {
         Json::Object(members) => {
             let object = Object::new(ctx.clone())?;
             for (key, member) in members {
-                let property = Property::from(build(ctx, member)?).writable().enumerable().configurable();
+                let property =
+                    Property::from(build(ctx, member)?).writable().enumerable().configurable();
                 // Defined, not set: `__proto__` is a key like any other.
                 object.prop(key.as_str(), property)?;
             }
@@ -95,4 +99,3 @@ pub(super) fn is_out_of_memory(value: &Value<'_>) -> bool {
 pub(super) const STACK_BYTES_WORKER: usize = 4 << 20;
 /// On a thread of which nothing is known.
 pub(super) const STACK_BYTES_INLINE: usize = 512 << 10;
-

@@ -9,8 +9,20 @@ use std::sync::{PoisonError, RwLock};
 
 /// Variables every child gets, if they are set: where things are and how text looks, and nothing else.
 const SAFE: &[&str] = &[
-    "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM",
-    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "TERM",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
 ];
 
 /// Secrets from a fixed copy of the environment.
@@ -24,7 +36,10 @@ impl EnvironmentSecrets {
     /// Secrets from these variables, read once at start.
     #[must_use]
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> EnvironmentSecrets {
-        EnvironmentSecrets { variables: variables.into_iter().collect(), scrubber: RwLock::default() }
+        EnvironmentSecrets {
+            variables: variables.into_iter().collect(),
+            scrubber: RwLock::default(),
+        }
     }
 
     fn read<T>(&self, with: impl FnOnce(&Scrubber) -> T) -> T {
@@ -41,7 +56,8 @@ impl Secrets for EnvironmentSecrets {
         environment.insert("PATH".to_owned(), command.path.clone());
         environment.extend(command.set.clone());
         for name in &command.pass {
-            let value = self.variables.get(name).ok_or_else(|| SecretsError::NotSet(name.clone()))?;
+            let value =
+                self.variables.get(name).ok_or_else(|| SecretsError::NotSet(name.clone()))?;
             self.scrubber.write().unwrap_or_else(PoisonError::into_inner).add(value);
             environment.insert(name.clone(), value.clone());
         }

@@ -91,7 +91,11 @@ fn encodings(value: &str) -> Vec<String> {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     all.push(hex.to_uppercase());
     all.push(hex);
-    let html = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let html = value
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;");
     all.push(html.replace('\'', "&#39;"));
     all.push(html);
     all
@@ -124,7 +128,9 @@ fn percent(bytes: &[u8], upper: bool) -> String {
     bytes
         .iter()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(*byte).to_string(),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(*byte).to_string()
+            }
             _ if upper => format!("%{byte:02X}"),
             _ => format!("%{byte:02x}"),
         })
@@ -151,8 +157,13 @@ mod tests {
                 let text = format!("{before}{SECRET}{after}");
                 let mut padded = base64_core(text.as_bytes(), 0);
                 padded.push('=');
-                for shown in [text.clone(), padded.clone(), padded.replace('+', "-").replace('/', "_"),
-                    percent(text.as_bytes(), true), json!(text).to_string()] {
+                for shown in [
+                    text.clone(),
+                    padded.clone(),
+                    padded.replace('+', "-").replace('/', "_"),
+                    percent(text.as_bytes(), true),
+                    json!(text).to_string(),
+                ] {
                     let clean = scrubber().text(&shown);
                     assert!(clean.contains(MARK), "{shown}");
                     assert!(!scrubber().carries(&clean));

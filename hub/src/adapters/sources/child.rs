@@ -1,4 +1,5 @@
 //! A server's process: its own group, a small environment, and the tail of its error output.
+#![expect(clippy::disallowed_methods, reason = "waits for processes and drains what they print")]
 
 use crate::model::source::StdioCommand;
 use crate::model::visible::one_line;

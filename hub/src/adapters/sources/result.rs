@@ -29,7 +29,9 @@ impl Pages {
         for tool in tools {
             self.take_tool(tool);
         }
-        let Some(cursor) = page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) else {
+        let Some(cursor) =
+            page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty())
+        else {
             return Ok(None);
         };
         if !self.cursors.insert(cursor.to_owned()) {
@@ -55,7 +57,10 @@ impl Pages {
             Some(name) => {
                 let contract = Contract::from_listed(members);
                 if contract.raw_name().is_none() {
-                    return self.notice(format!("the tool `{}` was dropped: its name is too long", one_line(name, 60)));
+                    return self.notice(format!(
+                        "the tool `{}` was dropped: its name is too long",
+                        one_line(name, 60)
+                    ));
                 }
                 if self.tools.len() < TOOLS_MAX {
                     self.names.insert(name.to_owned());
@@ -77,10 +82,16 @@ impl Pages {
 /// # Errors
 /// It is no result the hub can use; the call was made all the same.
 pub(super) fn call_result(value: Value) -> Result<UpstreamResult, String> {
-    let Value::Object(mut members) = value else { return Err("the answer is not an object".to_owned()) };
+    let Value::Object(mut members) = value else {
+        return Err("the answer is not an object".to_owned());
+    };
     match members.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
-        Some("input_required") => return Err("the tool asks for input that only a client with a person could give".to_owned()),
+        Some("input_required") => {
+            return Err(
+                "the tool asks for input that only a client with a person could give".to_owned()
+            );
+        }
         Some(other) => return Err(format!("the answer is of the kind `{}`", one_line(other, 40))),
     }
     let structured = members.remove("structuredContent");
@@ -94,7 +105,9 @@ pub(super) fn call_result(value: Value) -> Result<UpstreamResult, String> {
 
 fn block(value: Value) -> Block {
     let Value::Object(members) = value else { return Block::Text(value.to_string()) };
-    let text = |map: &Map<String, Value>, key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |map: &Map<String, Value>, key: &str| {
+        map.get(key).and_then(Value::as_str).map(str::to_owned)
+    };
     let kind = text(&members, "type").unwrap_or_else(|| "unknown".to_owned());
     if kind == "text" {
         return Block::Text(text(&members, "text").unwrap_or_default());
@@ -102,7 +115,9 @@ fn block(value: Value) -> Block {
     let inner = members.get("resource").and_then(Value::as_object).unwrap_or(&members);
     let mime_type = text(inner, "mimeType");
     let data = text(inner, "data").or_else(|| text(inner, "blob")).or_else(|| text(inner, "text"));
-    let data = data.or_else(|| text(inner, "uri")).unwrap_or_else(|| Value::Object(members.clone()).to_string());
+    let data = data
+        .or_else(|| text(inner, "uri"))
+        .unwrap_or_else(|| Value::Object(members.clone()).to_string());
     Block::Media { kind: kind.chars().take(60).collect(), mime_type, data }
 }
 
@@ -117,7 +132,8 @@ mod tests {
         let page = json!({"tools": [{"name": "a", "inputSchema": null, "extra": 1}, 7, {"name": 3}, {"name": "a"}, {"name": "b"}], "nextCursor": "2"});
         assert_eq!(pages.take(&page).unwrap().as_deref(), Some("2"));
         assert_eq!(pages.take(&page).unwrap(), None, "the cursor does not advance");
-        let names: Vec<String> = pages.tools.iter().map(|tool| tool.raw_name().unwrap().to_string()).collect();
+        let names: Vec<String> =
+            pages.tools.iter().map(|tool| tool.raw_name().unwrap().to_string()).collect();
         assert_eq!(names, ["a", "b"]);
         insta::assert_snapshot!(pages.notices.join("\n"), @r"
         an entry of the list is not a tool
@@ -131,12 +147,32 @@ mod tests {
     #[test]
     fn results_of_every_shape_are_read() {
         let read = |value: Value| call_result(value).unwrap();
-        assert_eq!(read(json!({"content": [], "structuredContent": [1]})).structured, Some(json!([1])));
+        assert_eq!(
+            read(json!({"content": [], "structuredContent": [1]})).structured,
+            Some(json!([1]))
+        );
         assert_eq!(read(json!({})).blocks, []);
-        let image = read(json!({"content": [{"type": "image", "data": "QQ==", "mimeType": "image/png"}]}));
-        assert_eq!(image.blocks, [Block::Media { kind: "image".into(), mime_type: Some("image/png".into()), data: "QQ==".into() }]);
-        let embedded = read(json!({"content": [{"type": "resource", "resource": {"uri": "x://y", "text": "t", "mimeType": "text/plain"}}]}));
-        assert_eq!(embedded.blocks, [Block::Media { kind: "resource".into(), mime_type: Some("text/plain".into()), data: "t".into() }]);
+        let image =
+            read(json!({"content": [{"type": "image", "data": "QQ==", "mimeType": "image/png"}]}));
+        assert_eq!(
+            image.blocks,
+            [Block::Media {
+                kind: "image".into(),
+                mime_type: Some("image/png".into()),
+                data: "QQ==".into()
+            }]
+        );
+        let embedded = read(
+            json!({"content": [{"type": "resource", "resource": {"uri": "x://y", "text": "t", "mimeType": "text/plain"}}]}),
+        );
+        assert_eq!(
+            embedded.blocks,
+            [Block::Media {
+                kind: "resource".into(),
+                mime_type: Some("text/plain".into()),
+                data: "t".into()
+            }]
+        );
         assert!(call_result(json!({"resultType": "input_required"})).is_err());
         assert!(call_result(json!([1])).is_err());
     }

@@ -1,4 +1,5 @@
 //! One connection to one server: opened, listed, called, closed.
+#![expect(clippy::disallowed_methods, reason = "deadlines around a protocol library that has none")]
 
 use super::child::ServerProcess;
 use super::result::{Pages, call_result};
@@ -8,10 +9,12 @@ use crate::model::digest::Digest;
 use crate::model::source::StdioCommand;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
-    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+    Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
 };
-use rmcp::service::{NotificationContext, Peer, PeerRequestOptions, RoleClient, RunningService, ServiceError};
+use rmcp::service::{
+    NotificationContext, Peer, PeerRequestOptions, RoleClient, RunningService, ServiceError,
+};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::Value;
 use std::sync::Arc;
@@ -57,7 +60,9 @@ impl Session {
         transport: Digest,
         within: Duration,
     ) -> Result<Session, String> {
-        let modern = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+        let modern = ClientLifecycleMode::Discover {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        };
         let mut first = None;
         for mode in [ClientLifecycleMode::Initialize, modern] {
             let (mut process, stdin, stdout) = ServerProcess::start(command, environment.to_vec())
@@ -66,9 +71,12 @@ impl Session {
             let changed = Arc::clone(&client.changed);
             let lines = Lines::new(stdout, stdin, Arc::new(AtomicU64::new(0)));
             match tokio::time::timeout(within, client.serve_with_lifecycle(lines, mode)).await {
-                Ok(Ok(service)) => return Ok(Session { service, changed, process, transport, listing: None }),
+                Ok(Ok(service)) => {
+                    return Ok(Session { service, changed, process, transport, listing: None });
+                }
                 Ok(Err(error)) => {
-                    let refused = matches!(error, rmcp::service::ClientInitializeError::JsonRpcError(_));
+                    let refused =
+                        matches!(error, rmcp::service::ClientInitializeError::JsonRpcError(_));
                     let why = if refused {
                         format!("the server refused to begin: {error}")
                     } else {
@@ -81,7 +89,10 @@ impl Session {
                 }
                 Err(_) => {
                     let seconds = within.as_secs();
-                    return Err(format!("the server did not answer within {seconds} s; {}", process.obituary().await));
+                    return Err(format!(
+                        "the server did not answer within {seconds} s; {}",
+                        process.obituary().await
+                    ));
                 }
             }
         }
@@ -105,15 +116,19 @@ impl Session {
     pub(super) async fn list(&self, within: Duration) -> Result<Pages, String> {
         self.changed.store(false, Ordering::SeqCst);
         let listed = tokio::time::timeout(within, self.list_pages()).await;
-        listed.unwrap_or_else(|_| Err(format!("the server did not list its tools within {} s", within.as_secs())))
+        listed.unwrap_or_else(|_| {
+            Err(format!("the server did not list its tools within {} s", within.as_secs()))
+        })
     }
 
     async fn list_pages(&self) -> Result<Pages, String> {
         let mut pages = Pages::default();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() });
+            let params =
+                cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            let request =
+                ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() });
             let answer = self.service.peer().send_request(request).await;
             let page = match answer {
                 Ok(answer) => raw(answer).ok_or("its tool list could not be read")?,
@@ -163,27 +178,37 @@ pub(super) async fn call(
     }
     let arguments = match &call.arguments {
         Value::Object(members) => members.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => serde_json::Map::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            serde_json::Map::new()
+        }
     };
     let params = CallToolRequestParams::new(call.raw.as_str().to_owned()).with_arguments(arguments);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let options = PeerRequestOptions::with_timeout(Duration::from_millis(call.timeout_ms).min(within))
-        .reset_timeout_on_progress()
-        .with_max_total_timeout(within);
+    let options =
+        PeerRequestOptions::with_timeout(Duration::from_millis(call.timeout_ms).min(within))
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(within);
     let answer = match peer.send_request_with_option(request, options).await {
         Ok(handle) => handle.await_response().await,
         Err(error) => Err(error),
     };
     let answer = match answer {
-        Ok(answer) => raw(answer).ok_or_else(|| CallError::Lost("the answer could not be read".to_owned()))?,
+        Ok(answer) => {
+            raw(answer).ok_or_else(|| CallError::Lost("the answer could not be read".to_owned()))?
+        }
         Err(ServiceError::McpError(error)) => {
-            return Err(CallError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() });
+            return Err(CallError::Refused {
+                code: i64::from(error.code.0),
+                message: error.message.into_owned(),
+            });
         }
         Err(ServiceError::Timeout { .. }) => {
             return Err(CallError::Lost(format!("no answer within {} ms", call.timeout_ms)));
         }
         Err(ServiceError::TransportClosed) => {
-            return Err(CallError::Lost("the connection closed before the answer arrived".to_owned()));
+            return Err(CallError::Lost(
+                "the connection closed before the answer arrived".to_owned(),
+            ));
         }
         Err(error) => return Err(CallError::Lost(error.to_string())),
     };
@@ -196,12 +221,11 @@ pub(super) async fn call(
 
 /// The result as it came: the transport wrapped it in a list, which no typed result is.
 fn raw(answer: ServerResult) -> Option<Value> {
-    let value = match answer {
-        ServerResult::CustomResult(custom) => custom.0,
-        other => serde_json::to_value(other).ok()?,
+    let value = if let ServerResult::CustomResult(custom) = answer {
+        custom.0
+    } else {
+        serde_json::to_value(answer).ok()?
     };
-    match value {
-        Value::Array(mut wrapped) if wrapped.len() == 1 => wrapped.pop(),
-        _ => None,
-    }
+    let Value::Array(mut wrapped) = value else { return None };
+    wrapped.pop().filter(|_| wrapped.is_empty())
 }

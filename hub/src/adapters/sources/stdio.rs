@@ -50,7 +50,12 @@ impl<S: Secrets, C: Clock> StdioSources<S, C> {
         deadline.since(self.clock.tick())
     }
 
-    async fn open(&self, source: &SourceRecord, slot: &mut Slot, deadline: Tick) -> Result<(), CallError> {
+    async fn open(
+        &self,
+        source: &SourceRecord,
+        slot: &mut Slot,
+        deadline: Tick,
+    ) -> Result<(), CallError> {
         let now = self.clock.tick();
         if now < slot.not_before {
             let seconds = slot.not_before.since(now).as_secs() + 1;
@@ -58,8 +63,13 @@ impl<S: Secrets, C: Clock> StdioSources<S, C> {
             return Err(CallError::NotSent(why));
         }
         let Transport::Stdio(command) = &source.transport;
-        let environment = self.secrets.environment(command).map_err(|error| CallError::NotSent(error.to_string()))?;
-        match Session::open(command, &environment, source.transport.digest(), self.left(deadline)).await {
+        let environment = self
+            .secrets
+            .environment(command)
+            .map_err(|error| CallError::NotSent(error.to_string()))?;
+        match Session::open(command, &environment, source.transport.digest(), self.left(deadline))
+            .await
+        {
             Ok(session) => {
                 slot.session = Some(session);
                 slot.failures = 0;
@@ -121,19 +131,32 @@ impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
                 Ok(listing)
             }
             Err(why) => {
-                let why = if session.is_open() { why } else { format!("{why}; {}", session.obituary().await) };
+                let why = if session.is_open() {
+                    why
+                } else {
+                    format!("{why}; {}", session.obituary().await)
+                };
                 slot.session = None;
                 Err(self.failed(&mut slot, why))
             }
         }
     }
 
-    async fn call(&self, source: &SourceRecord, outgoing: &UpstreamCall) -> Result<UpstreamResult, CallError> {
+    async fn call(
+        &self,
+        source: &SourceRecord,
+        outgoing: &UpstreamCall,
+    ) -> Result<UpstreamResult, CallError> {
         let slot = self.slot(&source.id);
         let peer = {
             let slot = slot.lock().await;
-            let session = slot.session.as_ref().filter(|session| session.transport == source.transport.digest());
-            session.map(Session::peer).ok_or_else(|| CallError::NotSent("the source is not connected".to_owned()))?
+            let session = slot
+                .session
+                .as_ref()
+                .filter(|session| session.transport == source.transport.digest());
+            session
+                .map(Session::peer)
+                .ok_or_else(|| CallError::NotSent("the source is not connected".to_owned()))?
         };
         let within = self.left(outgoing.deadline);
         match call(&peer, outgoing, within).await {

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 
 /// Bytes one line may have: a result of `callResultBytes`, escaped, with room around it.
 const LINE_BYTES_MAX: u64 = 32 << 20;
@@ -68,7 +70,10 @@ where
         let (writer, raw) = (Arc::clone(&self.writer), Arc::clone(&self.raw));
         async move {
             let value = serde_json::to_value(&item).map_err(std::io::Error::other)?;
-            let wants_raw = value.get("method").and_then(Value::as_str).is_some_and(|method| RAW_RESULTS.contains(&method));
+            let wants_raw = value
+                .get("method")
+                .and_then(Value::as_str)
+                .is_some_and(|method| RAW_RESULTS.contains(&method));
             if let (true, Some(id)) = (wants_raw, value.get("id")) {
                 raw.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string());
             }
@@ -83,7 +88,8 @@ where
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let mut line = Vec::new();
-            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await.ok()?;
+            let read =
+                (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await.ok()?;
             if read == 0 {
                 return None;
             }

@@ -9,7 +9,9 @@ use crate::model::ids::{RunId, SourceId};
 use crate::model::journal::Entry;
 use crate::model::policy::{POLICY_VERSION, Policy};
 use crate::model::run::{RunRecord, RunStatus};
-use crate::model::source::{Connections, MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord};
+use crate::model::source::{
+    Connections, MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord,
+};
 use crate::ports::store::{LockName, Store, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,8 +21,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Folders of a hub.
-const FOLDERS: &[&str] =
-    &["sources", "manifests", "connections", "policies", "profiles", "skills", "runs", "blobs", "locks"];
+const FOLDERS: &[&str] = &[
+    "sources",
+    "manifests",
+    "connections",
+    "policies",
+    "profiles",
+    "skills",
+    "runs",
+    "blobs",
+    "locks",
+];
 
 /// A hub's store in files.
 #[derive(Debug, Clone)]
@@ -55,7 +66,9 @@ impl FileStore {
         let inner = Arc::clone(&self.inner);
         match tokio::task::spawn_blocking(move || work(&inner)).await {
             Ok(done) => done,
-            Err(error) => Err(StoreError::Io { place: "store".to_owned(), what: error.to_string() }),
+            Err(error) => {
+                Err(StoreError::Io { place: "store".to_owned(), what: error.to_string() })
+            }
         }
     }
 }
@@ -163,7 +176,9 @@ impl Store for FileStore {
             let mut names = Vec::new();
             for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
                 let name = entry.map_err(|error| failed(&folder, &error))?.file_name();
-                names.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned));
+                names.extend(
+                    name.to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned),
+                );
             }
             names.sort();
             let mut sources = Vec::new();
@@ -212,20 +227,28 @@ impl Store for FileStore {
             let path = inner.json("manifests", source.as_str());
             let Some(bytes) = read(&path)? else { return Ok(None) };
             if version_of(&bytes).is_some_and(|version| version > MANIFEST_VERSION) {
-                return Err(StoreError::Upgraded { found: version_of(&bytes).unwrap_or(0), known: MANIFEST_VERSION });
+                return Err(StoreError::Upgraded {
+                    found: version_of(&bytes).unwrap_or(0),
+                    known: MANIFEST_VERSION,
+                });
             }
             from_json(&path, &bytes).map(Some)
         })
         .await
     }
 
-    async fn write_manifest(&self, source: &SourceId, manifest: &Manifest) -> Result<(), StoreError> {
+    async fn write_manifest(
+        &self,
+        source: &SourceId,
+        manifest: &Manifest,
+    ) -> Result<(), StoreError> {
         let (source, manifest) = (source.clone(), manifest.clone());
         self.blocking(move |inner| {
             let path = inner.json("manifests", source.as_str());
             inner.check_version()?;
             // Ten thousand tools are read often and by programs only: no indentation.
-            let bytes = serde_json::to_vec(&manifest).map_err(|error| failed(&path, &error.into()))?;
+            let bytes =
+                serde_json::to_vec(&manifest).map_err(|error| failed(&path, &error.into()))?;
             replace(&path, &bytes)?;
             inner.bump()
         })
@@ -289,14 +312,17 @@ impl Store for FileStore {
             let mut runs = Vec::new();
             for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
                 let name = entry.map_err(|error| failed(&folder, &error))?.file_name();
-                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
-                let path = inner.json("runs", id);
-                let Some(record) = read(&path)?.and_then(|bytes| from_json::<RunRecord>(&path, &bytes).ok()) else {
+                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else {
                     continue;
                 };
-                let status = read(&inner.file("runs", &format!("{id}.status")))?.and_then(|bytes| {
-                    serde_json::from_slice::<RunStatus>(&bytes).ok()
-                });
+                let path = inner.json("runs", id);
+                let Some(record) =
+                    read(&path)?.and_then(|bytes| from_json::<RunRecord>(&path, &bytes).ok())
+                else {
+                    continue;
+                };
+                let status = read(&inner.file("runs", &format!("{id}.status")))?
+                    .and_then(|bytes| serde_json::from_slice::<RunStatus>(&bytes).ok());
                 runs.push((record, status.unwrap_or(RunStatus::Running)));
             }
             runs.sort_by(|a, b| (b.0.started, &b.0.id).cmp(&(a.0.started, &a.0.id)));
@@ -329,7 +355,13 @@ impl Store for FileStore {
         .await
     }
 
-    async fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> Result<(), StoreError> {
+    async fn append(
+        &self,
+        run: &RunId,
+        after: u64,
+        entries: &[Entry],
+        durable: bool,
+    ) -> Result<(), StoreError> {
         let (run, entries) = (run.clone(), entries.to_vec());
         self.blocking(move |inner| {
             let path = inner.file("runs", &format!("{run}.journal.jsonl"));
@@ -361,7 +393,10 @@ impl Store for FileStore {
         self.blocking(move |inner| {
             let path = inner.file("blobs", &digest.to_string());
             let Some(bytes) = read(&path)? else { return Ok(None) };
-            let corrupt = |what: &str| StoreError::Corrupt { place: path.display().to_string(), what: what.to_owned() };
+            let corrupt = |what: &str| StoreError::Corrupt {
+                place: path.display().to_string(),
+                what: what.to_owned(),
+            };
             if Digest::of(&bytes) != digest {
                 return Err(corrupt("it differs from its digest"));
             }

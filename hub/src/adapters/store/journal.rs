@@ -1,4 +1,5 @@
 //! Journal lines: numbered, each with a CRC32C over its number and its entry.
+#![expect(clippy::disallowed_types, reason = "journals are files")]
 
 use super::whole::{FILE_MODE, failed, sync_folder};
 use crate::model::ids::RunId;
@@ -16,7 +17,10 @@ fn line(number: u64, entry: &Entry) -> Result<String, serde_json::Error> {
 }
 
 fn crc(number: u64, entry: &str) -> String {
-    format!("{:08x}", crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), entry.as_bytes()))
+    format!(
+        "{:08x}",
+        crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), entry.as_bytes())
+    )
 }
 
 /// What a journal file holds.
@@ -57,7 +61,9 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Parsed, StoreError> {
 fn entry(number: u64, text: &[u8]) -> Result<Entry, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "it is not text")?;
     let text = text.strip_suffix("}\n").ok_or("it has no end")?;
-    let text = text.strip_prefix(format!("{{\"n\":{number},\"crc\":\"").as_str()).ok_or("its number is wrong")?;
+    let text = text
+        .strip_prefix(format!("{{\"n\":{number},\"crc\":\"").as_str())
+        .ok_or("its number is wrong")?;
     let (sum, entry) = text.split_once("\",\"entry\":").ok_or("it has no entry")?;
     if sum != crc(number, entry) {
         return Err("its checksum does not match");
@@ -138,6 +144,7 @@ impl JournalFile {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "looks at the file itself")]
     use super::*;
     use crate::model::call::Seq;
     use crate::model::time::WallMs;
@@ -153,7 +160,11 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let shown = match parse(Path::new("j"), text.as_bytes()) {
-            Ok(parsed) => format!("{} entries, {} torn bytes", parsed.entries.len(), text.len() as u64 - parsed.whole_bytes),
+            Ok(parsed) => format!(
+                "{} entries, {} torn bytes",
+                parsed.entries.len(),
+                text.len() as u64 - parsed.whole_bytes
+            ),
             Err(error) => error.to_string(),
         };
         assert_eq!(shown, expected);
@@ -171,7 +182,10 @@ mod tests {
         check(&whole.replacen("sent", "sunt", 1), "j line 1: its checksum does not match");
         check(&whole[whole.find('\n').unwrap() + 1..], "j line 1: its number is wrong");
         check(&format!("{}{}", text(2), text(1)), "j line 3: its number is wrong");
-        check(&whole.replacen("\"seq\":2", "\"seq\":3", 1), "j line 3: its checksum does not match");
+        check(
+            &whole.replacen("\"seq\":2", "\"seq\":3", 1),
+            "j line 3: its checksum does not match",
+        );
         check(&format!("{whole}\0\0\0"), "3 entries, 3 torn bytes");
     }
 
@@ -182,7 +196,10 @@ mod tests {
         let run = RunId::from_random([0; 10]);
         std::fs::write(&path, text(2).trim_end()).unwrap();
         let mut journal = JournalFile::open(&path).unwrap();
-        assert_eq!(journal.append(&path, &run, 2, &[sent(1)], true), Err(StoreError::Moved(run.clone())));
+        assert_eq!(
+            journal.append(&path, &run, 2, &[sent(1)], true),
+            Err(StoreError::Moved(run.clone()))
+        );
         journal.append(&path, &run, 1, &[sent(1)], true).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text(2));
     }

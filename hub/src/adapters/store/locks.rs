@@ -1,4 +1,9 @@
 //! Advisory locks on files that are never deleted.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "locks are files, tried again until a deadline"
+)]
 
 use super::whole::{FILE_MODE, failed};
 use crate::ports::store::{LockName, StoreError};
@@ -19,7 +24,11 @@ pub struct FileLock {
 }
 
 /// Takes a lock in `folder`, trying until `wait` has passed.
-pub(super) async fn take(folder: &Path, name: &LockName, wait: Duration) -> Result<FileLock, StoreError> {
+pub(super) async fn take(
+    folder: &Path,
+    name: &LockName,
+    wait: Duration,
+) -> Result<FileLock, StoreError> {
     let (file_name, what) = match name {
         LockName::Hub => ("hub.lock".to_owned(), "the hub".to_owned()),
         LockName::Run(run) => (format!("{run}.lock"), format!("run `{run}`")),
@@ -38,7 +47,9 @@ pub(super) async fn take(folder: &Path, name: &LockName, wait: Duration) -> Resu
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(FileLock { _file: file }),
-            Err(Errno::WOULDBLOCK) if since.elapsed() >= wait => return Err(StoreError::Busy(what)),
+            Err(Errno::WOULDBLOCK) if since.elapsed() >= wait => {
+                return Err(StoreError::Busy(what));
+            }
             Err(Errno::WOULDBLOCK) => tokio::time::sleep(TRY_EVERY).await,
             Err(Errno::INTR) => {}
             Err(Errno::NOLCK | Errno::NOTSUP | Errno::INVAL | Errno::NOSYS) => {

@@ -1,4 +1,5 @@
 //! Files that are only ever replaced whole.
+#![expect(clippy::disallowed_types, reason = "the one place that replaces files")]
 
 use crate::ports::store::StoreError;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,10 +19,15 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> StoreError {
 
 /// Makes a folder and its parents, for this user alone.
 pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(|error| failed(path, &error))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(path)
+        .map_err(|error| failed(path, &error))?;
     let mode = fs::metadata(path).map_err(|error| failed(path, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE)).map_err(|error| failed(path, &error))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE))
+            .map_err(|error| failed(path, &error))?;
     }
     Ok(())
 }
@@ -33,7 +39,8 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let name = format!(".tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let temporary = folder.join(name);
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;

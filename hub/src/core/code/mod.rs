@@ -38,7 +38,12 @@ pub fn prepare(text: &str, bytes_max: u64) -> Result<Prepared, Failure> {
         None => text.to_owned(),
     };
     if let Some(at) = source.find('\0') {
-        return Err(problem::at(&source, at, ErrorCode::SyntaxError, "a NUL character cannot stand in code"));
+        return Err(problem::at(
+            &source,
+            at,
+            ErrorCode::SyntaxError,
+            "a NUL character cannot stand in code",
+        ));
     }
     let body = shape::shape(&source, &mut notices)?;
     Ok(Prepared { body, notices })

@@ -1,4 +1,8 @@
 //! The forgiving part: common code shapes become the body of an async function that returns.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the parser's own enums; what is not named is left alone"
+)]
 
 use super::problem;
 use super::strip::Strip;
@@ -28,15 +32,17 @@ pub(super) fn shape(source: &str, notices: &mut Vec<String>) -> Result<String, F
             && let [Statement::ExpressionStatement(_)] = again.program.body.as_slice()
         {
             notices.push("Returned the bare object; write `return` in front of it.".to_owned());
-            return finish(&object, &again.program, vec![(0, "return (")], String::new()).map(|body| body + ")");
+            return finish(&object, &again.program, vec![(0, "return (")], "")
+                .map(|body| body + ")");
         }
     }
     if let Some(first) = parsed.diagnostics.iter().next() {
-        let offset = first.labels.iter().next().map_or(source.len(), |label| label.offset() as usize);
+        let offset =
+            first.labels.iter().next().map_or(source.len(), |label| label.offset() as usize);
         return Err(problem::at(source, offset, ErrorCode::SyntaxError, &first.message));
     }
     let (inserts, tail) = returning(source, &parsed.program, notices);
-    finish(source, &parsed.program, inserts, tail)
+    finish(source, &parsed.program, inserts, &tail)
 }
 
 fn parse<'a>(allocator: &'a Allocator, source: &'a str) -> ParserReturn<'a> {
@@ -61,7 +67,7 @@ fn finish(
     source: &str,
     program: &Program<'_>,
     mut inserts: Vec<Insert>,
-    tail: String,
+    tail: &str,
 ) -> Result<String, Failure> {
     let mut strip = Strip::new(source);
     for statement in &program.body {
@@ -82,7 +88,8 @@ fn finish(
             ErrorCode::UnsupportedSyntax.hint()
         };
         let what = format!("{what} is not supported");
-        return Err(problem::at(source, *offset as usize, ErrorCode::UnsupportedSyntax, &what).with_hint(hint));
+        return Err(problem::at(source, *offset as usize, ErrorCode::UnsupportedSyntax, &what)
+            .with_hint(hint));
     }
     let mut out = strip.into_bytes();
     inserts.sort_by_key(|insert| std::cmp::Reverse(insert.0));
@@ -94,7 +101,9 @@ fn finish(
         let blank = source.get(line..at).is_some_and(|before| before.trim().is_empty());
         match (blank, line) {
             (true, 0) if at < source.len() => preamble = text,
-            (true, line) if line > 0 && !ends_in_comment(source, line - 1) => drop(out.splice(line - 1..line - 1, text.bytes())),
+            (true, line) if line > 0 && !ends_in_comment(source, line - 1) => {
+                drop(out.splice(line - 1..line - 1, text.bytes()))
+            }
             (_, _) => drop(out.splice(at..at, text.bytes())),
         }
     }
@@ -103,7 +112,7 @@ fn finish(
         .map_err(|_| Failure::new(ErrorCode::Bug, "stripping types cut a character in half"))?;
     if !tail.is_empty() {
         body.push('\n');
-        body.push_str(&tail);
+        body.push_str(tail);
     }
     Ok(body)
 }
@@ -113,7 +122,9 @@ fn strip_declaration(strip: &mut Strip<'_>, declaration: &Declaration<'_>) {
         Declaration::TSInterfaceDeclaration(gone) => strip.drop_statement(gone.span),
         Declaration::TSTypeAliasDeclaration(gone) => strip.drop_statement(gone.span),
         Declaration::TSEnumDeclaration(kept) => strip.refused.push((kept.span.start, "an `enum`")),
-        Declaration::TSNamespaceDeclaration(kept) => strip.refused.push((kept.span.start, "a `namespace`")),
+        Declaration::TSNamespaceDeclaration(kept) => {
+            strip.refused.push((kept.span.start, "a `namespace`"))
+        }
         other => strip.visit_declaration(other),
     }
 }
@@ -141,7 +152,9 @@ fn strip_default(strip: &mut Strip<'_>, export: &ExportDefaultDeclaration<'_>) {
             }
             strip.visit_class(class);
         }
-        ExportDefaultDeclarationKind::TSInterfaceDeclaration(gone) => strip.drop_statement(gone.span),
+        ExportDefaultDeclarationKind::TSInterfaceDeclaration(gone) => {
+            strip.drop_statement(gone.span)
+        }
         expression => {
             strip.put(export.span.start, EXPORTED);
             if let Some(expression) = expression.as_expression() {
@@ -152,7 +165,11 @@ fn strip_default(strip: &mut Strip<'_>, export: &ExportDefaultDeclaration<'_>) {
 }
 
 /// Where to insert a `return`, or what to add at the end, so that the body returns something.
-fn returning(source: &str, program: &Program<'_>, notices: &mut Vec<String>) -> (Vec<Insert>, String) {
+fn returning(
+    source: &str,
+    program: &Program<'_>,
+    notices: &mut Vec<String>,
+) -> (Vec<Insert>, String) {
     let none = (Vec::new(), String::new());
     let export = program.body.iter().find_map(|statement| match statement {
         Statement::ExportDefaultDeclaration(export) => Some(export),
@@ -162,10 +179,9 @@ fn returning(source: &str, program: &Program<'_>, notices: &mut Vec<String>) -> 
         notices.push("Unwrapped `export default`; write the body of an async function.".to_owned());
         return (Vec::new(), call_exported(&export.declaration));
     }
-    let real: Vec<&Statement<'_>> = program.body.iter().filter(|statement| !is_type_only(statement)).collect();
-    let called = |name: &str| {
-        (Vec::new(), format!("return await {name}();"))
-    };
+    let real: Vec<&Statement<'_>> =
+        program.body.iter().filter(|statement| !is_type_only(statement)).collect();
+    let called = |name: &str| (Vec::new(), format!("return await {name}();"));
     let lone_function = match real.as_slice() {
         [Statement::FunctionDeclaration(function)] => Some(function),
         [Statement::ExportDeclaration(export)] => match &export.declaration {
@@ -183,7 +199,9 @@ fn returning(source: &str, program: &Program<'_>, notices: &mut Vec<String>) -> 
             [one] if one.init.as_ref().is_some_and(|init| is_function(init)) => {
                 match one.id.get_identifier_name() {
                     Some(name) => {
-                        notices.push(format!("Called the lone function `{name}`; write its body directly."));
+                        notices.push(format!(
+                            "Called the lone function `{name}`; write its body directly."
+                        ));
                         called(&name)
                     }
                     None => none,
@@ -196,13 +214,21 @@ fn returning(source: &str, program: &Program<'_>, notices: &mut Vec<String>) -> 
             let span = only.expression.span();
             (vec![(span.start, "return await ("), (span.end, ")()")], String::new())
         }
-        [.., Statement::ExpressionStatement(last)] if !returns(program) && !is_logging(source, last.span) => {
-            notices.push("Returned the final expression; write `return` in front of it.".to_owned());
+        [.., Statement::ExpressionStatement(last)]
+            if !returns(program) && !is_logging(source, last.span) =>
+        {
+            notices
+                .push("Returned the final expression; write `return` in front of it.".to_owned());
             let span = last.expression.span();
             (vec![(span.start, "return ("), (span.end, ")")], String::new())
         }
-        many if many.len() > 1 && many.iter().all(|it| matches!(it, Statement::FunctionDeclaration(_))) => {
-            notices.push("The code only declares functions, so nothing ran; call one and return its value.".to_owned());
+        many if many.len() > 1
+            && many.iter().all(|it| matches!(it, Statement::FunctionDeclaration(_))) =>
+        {
+            notices.push(
+                "The code only declares functions, so nothing ran; call one and return its value."
+                    .to_owned(),
+            );
             none
         }
         _ => none,

@@ -185,7 +185,8 @@ impl<'a> Visit<'a> for Strip<'_> {
         }
         walk::walk_class(self, it);
         if let (Some(first), Some(last)) = (it.implements.first(), it.implements.last()) {
-            let head = self.source.get(it.span.start as usize..first.span.start as usize).unwrap_or("");
+            let head =
+                self.source.get(it.span.start as usize..first.span.start as usize).unwrap_or("");
             if let Some(at) = head.rfind("implements") {
                 self.blank(it.span.start + u32::try_from(at).unwrap_or(0), last.span.end);
             }
@@ -207,7 +208,9 @@ impl<'a> Visit<'a> for Strip<'_> {
                 walk::walk_class_element(self, it);
             }
             ClassElement::PropertyDefinition(field) => {
-                if field.declare || field.r#type == PropertyDefinitionType::TSAbstractPropertyDefinition {
+                if field.declare
+                    || field.r#type == PropertyDefinitionType::TSAbstractPropertyDefinition
+                {
                     self.blank_span(field.span);
                     return;
                 }
@@ -223,7 +226,9 @@ impl<'a> Visit<'a> for Strip<'_> {
                 }
                 walk::walk_class_element(self, it);
             }
-            ClassElement::AccessorProperty(field) => self.refuse(field.span.start, "an `accessor` field"),
+            ClassElement::AccessorProperty(field) => {
+                self.refuse(field.span.start, "an `accessor` field")
+            }
             ClassElement::StaticBlock(_) => walk::walk_class_element(self, it),
         }
     }
@@ -249,9 +254,15 @@ impl<'a> Visit<'a> for Strip<'_> {
             Statement::TSGlobalDeclaration(gone) => self.drop_statement(gone.span),
             Statement::TSEnumDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
             Statement::TSEnumDeclaration(kept) => self.refuse(kept.span.start, "an `enum`"),
-            Statement::TSNamespaceDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
-            Statement::TSNamespaceDeclaration(kept) => self.refuse(kept.span.start, "a `namespace`"),
-            Statement::TSImportEqualsDeclaration(kept) => self.refuse(kept.span.start, "an `import`"),
+            Statement::TSNamespaceDeclaration(gone) if gone.declare => {
+                self.drop_statement(gone.span)
+            }
+            Statement::TSNamespaceDeclaration(kept) => {
+                self.refuse(kept.span.start, "a `namespace`")
+            }
+            Statement::TSImportEqualsDeclaration(kept) => {
+                self.refuse(kept.span.start, "an `import`")
+            }
             Statement::TSExportAssignment(kept) => self.refuse(kept.span.start, "an `export =`"),
             Statement::VariableDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
             Statement::ClassDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
@@ -259,8 +270,12 @@ impl<'a> Visit<'a> for Strip<'_> {
                 self.drop_statement(gone.span);
             }
             Statement::ImportDeclaration(kept) => self.refuse(kept.span.start, "an `import`"),
-            Statement::ExportFromDeclaration(kept) => self.refuse(kept.span.start, "an `export … from`"),
-            Statement::ExportAllDeclaration(kept) => self.refuse(kept.span.start, "an `export … from`"),
+            Statement::ExportFromDeclaration(kept) => {
+                self.refuse(kept.span.start, "an `export … from`")
+            }
+            Statement::ExportAllDeclaration(kept) => {
+                self.refuse(kept.span.start, "an `export … from`")
+            }
             _ => walk::walk_statement(self, it),
         }
     }

@@ -9,7 +9,9 @@ fn shown(text: &str) -> String {
             let notices: String = notices.iter().map(|line| format!("\n# {line}")).collect();
             format!("{}{notices}", body.strip_prefix('\n').unwrap_or(&body))
         }
-        Err(failure) => format!("{}: {}\n? {}", failure.code, failure.message, failure.hint.unwrap_or_default()),
+        Err(failure) => {
+            format!("{}: {}\n? {}", failure.code, failure.message, failure.hint.unwrap_or_default())
+        }
     }
 }
 
@@ -20,7 +22,12 @@ fn table(texts: &[&str]) -> String {
 
 #[test]
 fn plain_bodies_are_left_alone() {
-    for text in ["return 1", "const a = await x.y();\nreturn a", "for await (const a of b) { if (a) return a }", ""] {
+    for text in [
+        "return 1",
+        "const a = await x.y();\nreturn a",
+        "for await (const a of b) { if (a) return a }",
+        "",
+    ] {
         assert_eq!(shown(text), text);
     }
 }
@@ -58,10 +65,19 @@ fn a_final_expression_is_not_returned_when_the_code_returns_by_itself_or_only_lo
 #[test]
 fn types_are_blanked_and_everything_else_stays_where_it_was() {
     let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
-    check("const a: Map<string, number> = new Map<string, number>();\nreturn a", "const a                      = new Map                ();\nreturn a");
-    check("interface A { b: string }\ntype C = A;\nreturn 1", ";                        \n;          \nreturn 1");
+    check(
+        "const a: Map<string, number> = new Map<string, number>();\nreturn a",
+        "const a                      = new Map                ();\nreturn a",
+    );
+    check(
+        "interface A { b: string }\ntype C = A;\nreturn 1",
+        ";                        \n;          \nreturn 1",
+    );
     check("return (x as any).y!.z satisfies T", "return (x       ).y .z            ");
-    check("function f<T>(this: X, a?: T, ...b: T[]): a is T { return a }\nreturn f(1)", "function f   (         a    , ...b     )         { return a }\nreturn f(1)");
+    check(
+        "function f<T>(this: X, a?: T, ...b: T[]): a is T { return a }\nreturn f(1)",
+        "function f   (         a    , ...b     )         { return a }\nreturn f(1)",
+    );
     check("import type { A } from 'a';\nreturn 1", ";                          \nreturn 1");
     check("let a!: number; return a", "let a         ; return a");
     check(

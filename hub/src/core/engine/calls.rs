@@ -49,7 +49,7 @@ pub(super) enum State {
 
 impl Engine {
     /// Takes a call the guest made: checks it, compares it with the journal, and rules.
-    pub(super) fn take_call(&mut self, call: GuestCall, secret: bool, out: &mut Vec<Effect>) {
+    pub(super) fn take_call(&mut self, call: &GuestCall, secret: bool, out: &mut Vec<Effect>) {
         if u64::from(call.seq.0) > self.record.limits.calls_max {
             self.end_with(self.call_limit());
             return;
@@ -66,7 +66,7 @@ impl Engine {
             && before.binding != binding
         {
             let was = self.sketch(&before.binding);
-            self.diverge(format!("call {seq} was {was} and is {}", self.sketch(&binding)));
+            self.diverge(&format!("call {seq} was {was} and is {}", self.sketch(&binding)));
             return;
         }
         let (state, verdict) = match checked {
@@ -90,13 +90,13 @@ impl Engine {
     }
 
     /// What the guest's words mean: tool and connection by the frozen snapshot, arguments as a value.
-    #[expect(clippy::type_complexity, reason = "one place takes it apart again")]
     fn resolve(
         &mut self,
-        call: GuestCall,
+        call: &GuestCall,
         secret: bool,
     ) -> Option<(Binding, Value, String, Result<(), ToolFailure>)> {
-        let source = self.snapshot.sources.iter().find(|s| s.namespace.as_str() == call.namespace)?;
+        let source =
+            self.snapshot.sources.iter().find(|s| s.namespace.as_str() == call.namespace)?;
         let tool = source.tools.iter().find(|tool| tool.name.as_str() == call.tool)?;
         let address = format!("{}.{}", source.namespace, tool.name);
         let tool_ref = ToolRef { source: source.id.clone(), raw: tool.raw.clone() };
@@ -143,7 +143,8 @@ impl Engine {
         let source = self.source(&facts, binding, address)?;
         let Some(tool) = source.tools.get(&binding.tool.raw) else { return Err(gone(address)) };
         if secret {
-            let message = format!("the arguments of `{address}` contain a value that the hub keeps secret");
+            let message =
+                format!("the arguments of `{address}` contain a value that the hub keeps secret");
             return Err(ToolFailure::new(ErrorCode::SecretInArguments, message));
         }
         let checker = self
@@ -159,7 +160,8 @@ impl Engine {
         binding: &Binding,
         address: &str,
     ) -> Result<&'f SourceFacts, ToolFailure> {
-        let source = facts.sources.get(&binding.tool.source).filter(|source| source.record.is_consented());
+        let source =
+            facts.sources.get(&binding.tool.source).filter(|source| source.record.is_consented());
         source.ok_or_else(|| {
             let message = format!("the source of `{address}` was removed from the hub");
             ToolFailure::new(ErrorCode::SourceRemoved, message)
@@ -197,8 +199,10 @@ impl Engine {
 
     /// Rules again for a call that was checked before: policy, review or tool may differ by now.
     pub(super) fn rule_again(&mut self, seq: Seq) {
-        let Some((binding, arguments, address)) =
-            self.calls.get(&seq).map(|call| (call.binding.clone(), call.arguments.clone(), call.address.clone()))
+        let Some((binding, arguments, address)) = self
+            .calls
+            .get(&seq)
+            .map(|call| (call.binding.clone(), call.arguments.clone(), call.address.clone()))
         else {
             return;
         };
@@ -213,7 +217,9 @@ impl Engine {
 
     /// Starts a ready call: first its source is made ready.
     pub(super) fn dial(&mut self, seq: Seq, out: &mut Vec<Effect>) {
-        let Some(source) = self.calls.get(&seq).map(|call| call.binding.tool.source.clone()) else { return };
+        let Some(source) = self.calls.get(&seq).map(|call| call.binding.tool.source.clone()) else {
+            return;
+        };
         let fresh = self.is_write(seq);
         if let Some(call) = self.calls.get_mut(&seq) {
             call.state = State::Dialling;
@@ -262,7 +268,8 @@ impl Engine {
 
     /// A call in flight ended. A write's outcome is synced before the guest sees it.
     pub(super) fn settled(&mut self, seq: Seq, reply: Reply, ms: u64, out: &mut Vec<Effect>) {
-        let Some(State::InFlight { write }) = self.calls.get(&seq).map(|call| call.state.clone()) else {
+        let Some(State::InFlight { write }) = self.calls.get(&seq).map(|call| call.state.clone())
+        else {
             return;
         };
         let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
@@ -327,7 +334,8 @@ impl Engine {
             Outcome::Value(value) => Answer::Json(value.to_string()),
             Outcome::ParsedText(text) => Answer::Text(text),
             Outcome::Failed(failure) => {
-                let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
+                let address =
+                    self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
                 let mut members = serde_json::to_value(&failure).unwrap_or(Value::Null);
                 if let Some(members) = members.as_object_mut() {
                     members.insert("address".to_owned(), Value::String(address));
@@ -354,7 +362,8 @@ impl Engine {
 
     fn address_of(&self, binding: &Binding) -> String {
         let source = self.snapshot.sources.iter().find(|source| source.id == binding.tool.source);
-        let tool = source.and_then(|source| source.tools.iter().find(|tool| tool.raw == binding.tool.raw));
+        let tool =
+            source.and_then(|source| source.tools.iter().find(|tool| tool.raw == binding.tool.raw));
         match (source, tool) {
             (Some(source), Some(tool)) => format!("{}.{}", source.namespace, tool.name),
             (Some(_) | None, _) => binding.tool.raw.to_string(),
@@ -363,7 +372,8 @@ impl Engine {
 
     /// A call in few words, for saying how two paths differ.
     fn sketch(&self, binding: &Binding) -> String {
-        let connection = binding.connection.as_ref().map(|name| format!(" on `{name}`")).unwrap_or_default();
+        let connection =
+            binding.connection.as_ref().map(|name| format!(" on `{name}`")).unwrap_or_default();
         let (address, arguments) = (self.address_of(binding), binding.arguments.short());
         format!("`{address}`{connection} with arguments {arguments}")
     }
@@ -374,24 +384,36 @@ fn gone(address: &str) -> ToolFailure {
 }
 
 fn invalid(address: &str, what: &str) -> ToolFailure {
-    let hint = format!("Correct it and call again; `hub.describe(\"{address}\")` shows the exact types.");
+    let hint =
+        format!("Correct it and call again; `hub.describe(\"{address}\")` shows the exact types.");
     ToolFailure::new(ErrorCode::InvalidArguments, format!("`{address}`: {what}")).with_hint(hint)
 }
 
 fn unknown_connection(address: &str, known: &[ConnectionName]) -> ToolFailure {
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    let what = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+    let what = if names.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {}", names.join(", "))
+    };
     let message = format!("`{address}` has no connection of that name; {what}");
     ToolFailure::new(ErrorCode::UnknownConnection, message)
 }
 
 fn denial(address: &str, ruling: &Ruling) -> ToolFailure {
-    let by_person = matches!(ruling.because.as_slice(), [Because::Decision | Because::DeniedBefore, ..]);
+    let by_person =
+        matches!(ruling.because.as_slice(), [Because::Decision | Because::DeniedBefore, ..]);
     if by_person {
-        return ToolFailure::new(ErrorCode::ApprovalDenied, format!("the user denied this call of `{address}`"));
+        return ToolFailure::new(
+            ErrorCode::ApprovalDenied,
+            format!("the user denied this call of `{address}`"),
+        );
     }
     let why: Vec<String> = ruling.because.iter().map(Because::sentence).collect();
-    ToolFailure::new(ErrorCode::DeniedByPolicy, format!("`{address}` is denied: {}", why.join("; ")))
+    ToolFailure::new(
+        ErrorCode::DeniedByPolicy,
+        format!("`{address}` is denied: {}", why.join("; ")),
+    )
 }
 
 pub(super) fn unknown(address: &str, why: &str) -> ToolFailure {

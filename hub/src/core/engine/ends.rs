@@ -77,8 +77,10 @@ impl Engine {
                     waits = true;
                     continue;
                 }
-                let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
-                let failure = unknown(&address, "the attempt ran out of time before the answer arrived");
+                let address =
+                    self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
+                let failure =
+                    unknown(&address, "the attempt ran out of time before the answer arrived");
                 self.settle(seq, Outcome::Failed(failure), 0, true, out);
             } else {
                 self.set_state(seq, State::Settled);
@@ -106,7 +108,10 @@ impl Engine {
                 // The journal as it stands is enough to go on from.
                 self.append(Vec::new(), true, out);
                 let envelope = self.envelope(EnvelopeStatus::Running, None, failure);
-                out.push(Effect::Finish { status: RunStatus::Running, envelope: Box::new(envelope) });
+                out.push(Effect::Finish {
+                    status: RunStatus::Running,
+                    envelope: Box::new(envelope),
+                });
                 return;
             }
             (Some(Stop { status: Some(status), failure }), _) => (status, None, failure),
@@ -120,13 +125,18 @@ impl Engine {
         let shown = match status {
             RunStatus::Completed => EnvelopeStatus::Completed,
             RunStatus::Cancelled => EnvelopeStatus::Cancelled,
-            RunStatus::Failed | RunStatus::Expired | RunStatus::Running | RunStatus::AwaitingInput => {
-                EnvelopeStatus::Failed
-            }
+            RunStatus::Failed
+            | RunStatus::Expired
+            | RunStatus::Running
+            | RunStatus::AwaitingInput => EnvelopeStatus::Failed,
         };
         let envelope = Box::new(self.envelope(shown, result.as_deref(), error));
-        let entry =
-            Entry::Ended { status, envelope: envelope.clone(), wall: now.wall, cost_us: self.take_cost() };
+        let entry = Entry::Ended {
+            status,
+            envelope: envelope.clone(),
+            wall: now.wall,
+            cost_us: self.take_cost(),
+        };
         self.append(vec![entry], true, out);
         out.push(Effect::Finish { status, envelope });
     }
@@ -139,12 +149,20 @@ impl Engine {
                 self.writes.push((call.address.clone(), true));
             }
         }
-        let failure = Failure::new(ErrorCode::JournalWriteFailed, format!("the journal could not be written: {why}"));
+        let failure = Failure::new(
+            ErrorCode::JournalWriteFailed,
+            format!("the journal could not be written: {why}"),
+        );
         let envelope = Box::new(self.envelope(EnvelopeStatus::Failed, None, Some(failure)));
         out.push(Effect::Finish { status: RunStatus::Running, envelope });
     }
 
-    fn envelope(&self, status: EnvelopeStatus, result: Option<&str>, error: Option<Failure>) -> Envelope {
+    fn envelope(
+        &self,
+        status: EnvelopeStatus,
+        result: Option<&str>,
+        error: Option<Failure>,
+    ) -> Envelope {
         let mut notices = self.record.notices.clone();
         if status != EnvelopeStatus::Completed {
             notices.extend(self.write_notices());
@@ -190,7 +208,9 @@ impl Engine {
             notices.push(format!("These writes happened and are not undone: {happened}."));
         }
         if !perhaps.is_empty() {
-            notices.push(format!("These writes may have happened; check before repeating them: {perhaps}."));
+            notices.push(format!(
+                "These writes may have happened; check before repeating them: {perhaps}."
+            ));
         }
         notices
     }

@@ -1,15 +1,13 @@
 //! Fits an answer into its budget: `inlineResultBytes` bounds the envelope's JSON as sent, whole.
 
 use super::Engine;
-use crate::model::envelope::{
-    CallLine, Envelope, EnvelopeStatus, Pending, PendingKind, Truncated,
-};
+use crate::model::envelope::{CallLine, Envelope, EnvelopeStatus, Pending, PendingKind, Truncated};
 use crate::model::error::Failure;
 use crate::model::ids::RunId;
 use crate::model::journal::Question;
 use crate::model::json::cut;
 use crate::model::limits::{
-    CALLS_LISTED, Limits, LOG_BYTES_SENT, NOTICE_BYTES_SENT, PENDING_BYTES_SENT,
+    CALLS_LISTED, LOG_BYTES_SENT, Limits, NOTICE_BYTES_SENT, PENDING_BYTES_SENT,
 };
 use crate::model::run::RunRecord;
 use crate::model::time::WallMs;
@@ -41,7 +39,17 @@ pub(super) fn fit(draft: Draft, bytes_max: u64) -> Envelope {
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let whole = usize::try_from(Limits::default().inline_result_bytes).unwrap_or(usize::MAX);
     let share = |part: usize| part.saturating_mul(bytes_max.min(whole)) / whole;
-    let Draft { run_id, status, result, error, mut logs, logs_dropped, calls, pending, mut notices } = draft;
+    let Draft {
+        run_id,
+        status,
+        result,
+        error,
+        mut logs,
+        logs_dropped,
+        calls,
+        pending,
+        mut notices,
+    } = draft;
 
     let mut truncated = Truncated { result: false, logs: logs_dropped };
     truncated.logs |= keep_last(&mut logs, share(LOG_BYTES_SENT));
@@ -53,8 +61,17 @@ pub(super) fn fit(draft: Draft, bytes_max: u64) -> Envelope {
         notices.insert(0, format!("{left_out} more calls wait for the same decision."));
     }
     let calls = fit_calls(calls, share(CALL_BYTES_SENT));
-    let mut envelope =
-        Envelope { run_id, status, result: None, error, logs, calls, pending, truncated: None, notices };
+    let mut envelope = Envelope {
+        run_id,
+        status,
+        result: None,
+        error,
+        logs,
+        calls,
+        pending,
+        truncated: None,
+        notices,
+    };
 
     // The notice that a cut result needs has its place kept, whether it is used or not.
     const CUT_NOTICE_BYTES: usize = 240;
@@ -130,7 +147,11 @@ fn keep_first(lines: &mut Vec<String>, bytes_max: usize) {
     let mut kept = Vec::new();
     for line in lines.iter() {
         let room = bytes_max.saturating_sub(used);
-        let line = if json_len(line) < room { line.as_str() } else { cut_for_string(line, room.saturating_sub(1)) };
+        let line = if json_len(line) < room {
+            line.as_str()
+        } else {
+            cut_for_string(line, room.saturating_sub(1))
+        };
         if line.is_empty() {
             break;
         }
@@ -199,7 +220,8 @@ pub fn pending_envelope(
 ) -> Envelope {
     let id = &record.id;
     let pending = questions.iter().enumerate().map(|(at, question)| {
-        let connection = question.binding.connection.as_ref().map(|c| format!(" on `{c}`")).unwrap_or_default();
+        let connection =
+            question.binding.connection.as_ref().map(|c| format!(" on `{c}`")).unwrap_or_default();
         let arguments = one_line(&question.preview, SUMMARY_CHARS);
         let message = (at == 0).then(|| {
             let minutes = question.expires.0.saturating_sub(now.0) / 60_000;
@@ -238,7 +260,8 @@ pub fn pending_envelope(
 /// The envelope of a run that another process drives.
 #[must_use]
 pub fn running_envelope(record: &RunRecord) -> Envelope {
-    let notice = "The run is being driven by another process; resume it again in a moment.".to_owned();
+    let notice =
+        "The run is being driven by another process; resume it again in a moment.".to_owned();
     Envelope {
         run_id: record.id.clone(),
         status: EnvelopeStatus::Running,
@@ -285,7 +308,11 @@ mod tests {
         assert!(json_len(&envelope) <= 24 * 1024);
         assert!(json_len(&envelope) > 23 * 1024, "the budget is used");
         assert_eq!(envelope.truncated, Some(Truncated { result: true, logs: false }));
-        assert!(envelope.notices[0].starts_with("The result has 100002 bytes"), "{}", envelope.notices[0]);
+        assert!(
+            envelope.notices[0].starts_with("The result has 100002 bytes"),
+            "{}",
+            envelope.notices[0]
+        );
     }
 
     #[test]
@@ -299,11 +326,18 @@ mod tests {
 
     #[test]
     fn many_calls_are_counted_per_tool_and_the_last_ones_listed() {
-        let line = |n: u64| CallLine { address: format!("a.t{}", n % 2), ok: n != 3, ms: 1, count: None };
+        let line =
+            |n: u64| CallLine { address: format!("a.t{}", n % 2), ok: n != 3, ms: 1, count: None };
         let calls = fit_calls((0..50).map(line).collect(), CALL_BYTES_SENT);
         assert_eq!(calls.len(), 22);
-        assert_eq!(calls[0], CallLine { address: "a.t0".into(), ok: true, ms: 25, count: Some(25) });
-        assert_eq!(calls[1], CallLine { address: "a.t1".into(), ok: false, ms: 25, count: Some(25) });
+        assert_eq!(
+            calls[0],
+            CallLine { address: "a.t0".into(), ok: true, ms: 25, count: Some(25) }
+        );
+        assert_eq!(
+            calls[1],
+            CallLine { address: "a.t1".into(), ok: false, ms: 25, count: Some(25) }
+        );
     }
 
     proptest! {

@@ -10,7 +10,12 @@ use crate::model::time::LogicalMs;
 use crate::model::turn::{GuestEnd, GuestLimit, GuestLookup, LookupKind, Yielded};
 
 impl Engine {
-    pub(super) fn take_yielded(&mut self, yielded: Yielded, secret_in: &[Seq], out: &mut Vec<Effect>) {
+    pub(super) fn take_yielded(
+        &mut self,
+        yielded: Yielded,
+        secret_in: &[Seq],
+        out: &mut Vec<Effect>,
+    ) {
         let Yielded { calls, timers, cleared, lookups, logs, logs_dropped, end, cost_us } = yielded;
         if self.step_is_fresh {
             self.cost_fresh_us = self.cost_fresh_us.saturating_add(cost_us);
@@ -34,7 +39,7 @@ impl Engine {
         }
         for call in calls {
             let secret = secret_in.contains(&call.seq);
-            self.take_call(call, secret, out);
+            self.take_call(&call, secret, out);
         }
         match end {
             None => {}
@@ -71,7 +76,9 @@ impl Engine {
         match self.replay.lookup(id) {
             // Answered before: the journal delivers it in its turn.
             Some(before) if before == request => {}
-            Some(_) => self.diverge(format!("lookup {id} asked for something else than `hub.{word}` did before")),
+            Some(_) => self.diverge(&format!(
+                "lookup {id} asked for something else than `hub.{word}` did before"
+            )),
             None => {
                 self.lookups_open.insert(id, request);
                 out.push(Effect::Lookup { id, kind, arguments });
@@ -93,7 +100,7 @@ impl Engine {
         self.stop.get_or_insert(Stop { status: Some(RunStatus::Failed), failure: Some(failure) });
     }
 
-    pub(super) fn diverge(&mut self, what: String) {
+    pub(super) fn diverge(&mut self, what: &str) {
         let message = format!("the code took another path than its journal: {what}");
         self.end_with(Failure::new(ErrorCode::Divergence, message));
     }
@@ -110,7 +117,8 @@ impl Engine {
                 "replaying the journal took far longer than the first time",
             ),
             GuestLimit::Memory => {
-                let message = format!("the code used more than {} MB of memory", limits.memory_bytes >> 20);
+                let message =
+                    format!("the code used more than {} MB of memory", limits.memory_bytes >> 20);
                 Failure::new(ErrorCode::MemoryLimit, message)
             }
             GuestLimit::Requests => too_many_requests(),
@@ -125,6 +133,8 @@ impl Engine {
 }
 
 fn too_many_requests() -> Failure {
-    let message = format!("the code set more than {TIMERS_MAX} timers or made more than {LOOKUPS_MAX} lookups");
+    let message = format!(
+        "the code set more than {TIMERS_MAX} timers or made more than {LOOKUPS_MAX} lookups"
+    );
     Failure::new(ErrorCode::RequestLimit, message)
 }

@@ -24,7 +24,8 @@ impl Engine {
             return;
         }
         if self.docket.is_expired(now.wall) {
-            let failure = Failure::new(ErrorCode::RunExpired, "nobody decided before the question expired");
+            let failure =
+                Failure::new(ErrorCode::RunExpired, "nobody decided before the question expired");
             self.stop = Some(Stop { status: Some(RunStatus::Expired), failure: Some(failure) });
             self.end(now, out);
             return;
@@ -32,8 +33,12 @@ impl Engine {
         if self.docket.undecided().next().is_some() {
             self.done = true;
             let questions: Vec<_> = self.docket.undecided().cloned().collect();
-            let envelope = super::pending_envelope(&self.record, &questions, now.wall, self.call_lines());
-            out.push(Effect::Finish { status: RunStatus::AwaitingInput, envelope: Box::new(envelope) });
+            let envelope =
+                super::pending_envelope(&self.record, &questions, now.wall, self.call_lines());
+            out.push(Effect::Finish {
+                status: RunStatus::AwaitingInput,
+                envelope: Box::new(envelope),
+            });
             return;
         }
         if !self.entries.is_empty() {
@@ -87,7 +92,8 @@ impl Engine {
             let limit = self.record.limits.compute_ms.saturating_mul(1000);
             limit.saturating_sub(self.cost_fresh_us)
         } else {
-            let limit = self.replay.cost_us().saturating_mul(REPLAY_FACTOR).saturating_add(REPLAY_SPARE_US);
+            let limit =
+                self.replay.cost_us().saturating_mul(REPLAY_FACTOR).saturating_add(REPLAY_SPARE_US);
             limit.saturating_sub(self.cost_replayed_us)
         };
         self.stepping = true;
@@ -99,7 +105,9 @@ impl Engine {
         if self.done {
             return;
         }
-        if now.tick >= self.deadline() && self.stop.as_ref().is_none_or(|stop| stop.status.is_none()) {
+        if now.tick >= self.deadline()
+            && self.stop.as_ref().is_none_or(|stop| stop.status.is_none())
+        {
             let message = format!("the attempt took longer than {} ms", self.record.limits.wall_ms);
             self.stop = Some(Stop {
                 status: Some(RunStatus::Failed),
@@ -119,8 +127,11 @@ impl Engine {
         }
         if !self.live {
             if let Some((seq, binding)) = self.replay.first_unmet() {
-                let what = format!("call {seq} of `{}` was made before and is not made again", binding.tool.raw);
-                self.diverge(what);
+                let what = format!(
+                    "call {seq} of `{}` was made before and is not made again",
+                    binding.tool.raw
+                );
+                self.diverge(&what);
                 self.progress_to_stop(now, out);
                 return;
             }
@@ -136,7 +147,9 @@ impl Engine {
     fn progress_live(&mut self, now: Now, out: &mut Vec<Effect>) {
         let failing: Vec<Seq> = self.seqs(|state| matches!(state, State::Failing(_)));
         for seq in failing {
-            if let Some(State::Failing(failure)) = self.calls.get(&seq).map(|call| call.state.clone()) {
+            if let Some(State::Failing(failure)) =
+                self.calls.get(&seq).map(|call| call.state.clone())
+            {
                 self.settle(seq, Outcome::Failed(failure), 0, false, out);
             }
         }
@@ -184,7 +197,9 @@ impl Engine {
             if self.is_write(seq) {
                 continue;
             }
-            if let Some(State::InFlight { .. } | State::Dialling) = self.calls.get(&seq).map(|call| &call.state) {
+            if let Some(State::InFlight { .. } | State::Dialling) =
+                self.calls.get(&seq).map(|call| &call.state)
+            {
                 out.push(Effect::Abandon(seq));
             }
             self.set_state(seq, State::Settled);
@@ -194,7 +209,9 @@ impl Engine {
     /// Fires the earliest timer that is due.
     fn fire_timer(&mut self, out: &mut Vec<Effect>) -> bool {
         let now = self.clock.now();
-        let Some((due, id)) = self.timers.iter().map(|(id, due)| (*due, *id)).min() else { return false };
+        let Some((due, id)) = self.timers.iter().map(|(id, due)| (*due, *id)).min() else {
+            return false;
+        };
         if due > now {
             return false;
         }
@@ -218,11 +235,15 @@ impl Engine {
         let delivery = match expected {
             Expected::Call(seq) => match self.replayed_outcome(seq) {
                 Ok(outcome) => Delivery::Call { seq, answer: self.answer(seq, outcome) },
-                Err(what) => return self.diverged(now, what, out),
+                Err(what) => return self.diverged(now, &what, out),
             },
             Expected::Timer(id) => {
                 if self.timers.remove(&id).is_none() {
-                    return self.diverged(now, format!("timer {id} fired before and is not set again"), out);
+                    return self.diverged(
+                        now,
+                        &format!("timer {id} fired before and is not set again"),
+                        out,
+                    );
                 }
                 Delivery::Timer { id }
             }
@@ -231,7 +252,7 @@ impl Engine {
         self.step(delivery, out);
     }
 
-    fn diverged(&mut self, now: Now, what: String, out: &mut Vec<Effect>) {
+    fn diverged(&mut self, now: Now, what: &str, out: &mut Vec<Effect>) {
         self.diverge(what);
         self.progress_to_stop(now, out);
     }
@@ -241,7 +262,10 @@ impl Engine {
             return Err(format!("call {seq} ended without ever having been made"));
         };
         let Some(address) = self.calls.get(&seq).map(|call| call.address.clone()) else {
-            return Err(format!("call {seq} of `{}` was made before and is not made again", before.binding.tool.raw));
+            return Err(format!(
+                "call {seq} of `{}` was made before and is not made again",
+                before.binding.tool.raw
+            ));
         };
         let Some((stored, ms)) = before.settled else {
             return Err(format!("call {seq} ended without an outcome"));
@@ -281,7 +305,11 @@ impl Engine {
     pub(super) fn found(&mut self, id: u32, answer: Result<String, String>, out: &mut Vec<Effect>) {
         let Some(request) = self.lookups_open.remove(&id) else { return };
         let (at, cost_us) = (self.clock.now(), self.take_cost());
-        self.append(vec![Entry::Lookup { id, request, answer: answer.clone(), at, cost_us }], false, out);
+        self.append(
+            vec![Entry::Lookup { id, request, answer: answer.clone(), at, cost_us }],
+            false,
+            out,
+        );
         self.inbox.push_back(Delivery::Lookup { id, answer });
     }
 
@@ -306,7 +334,9 @@ impl Engine {
                     None => failure,
                 }))
             }
-            GuestEnd::NotJson(why) => Some(Err(Failure::new(ErrorCode::ResultNotJson, why.clone()))),
+            GuestEnd::NotJson(why) => {
+                Some(Err(Failure::new(ErrorCode::ResultNotJson, why.clone())))
+            }
             GuestEnd::Syntax(why) => Some(Err(Failure::new(ErrorCode::SyntaxError, why.clone()))),
             GuestEnd::Limit(_) => None,
         }

@@ -17,8 +17,8 @@ pub use target::{DESCRIBE_TOKENS, describe, read_targets};
 pub use words::document;
 
 use crate::model::facts::Facts;
-use crate::model::names::RawToolName;
 use crate::model::ids::SourceId;
+use crate::model::names::RawToolName;
 use crate::ports::postings::{Document, Postings};
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! A search request: checked, ranked, filtered through policy, and never empty when something is near.
 
+use super::Index;
 use super::render::{Hit, Listing, render};
 use super::words::{query_terms, words};
-use super::Index;
 use crate::core::policy::{CallFacts, DecisionsOnRecord, rule};
 use crate::model::call::Binding;
 use crate::model::digest::Digest;
@@ -45,20 +45,32 @@ impl Request {
     pub fn read(arguments: &Value) -> Result<Request, RequestError> {
         let fail = |text: String| Err(RequestError(text));
         let Some(members) = arguments.as_object() else {
-            return fail("`search` takes an object with `query`, `namespace` and `limit`".to_owned());
+            return fail(
+                "`search` takes an object with `query`, `namespace` and `limit`".to_owned(),
+            );
         };
-        if let Some(unknown) = members.keys().find(|key| !["query", "namespace", "limit"].contains(&key.as_str())) {
+        if let Some(unknown) =
+            members.keys().find(|key| !["query", "namespace", "limit"].contains(&key.as_str()))
+        {
             let unknown: String = unknown.chars().take(40).flat_map(char::escape_debug).collect();
-            return fail(format!("there is no field `{unknown}`; `search` takes `query`, `namespace` and `limit`"));
+            return fail(format!(
+                "there is no field `{unknown}`; `search` takes `query`, `namespace` and `limit`"
+            ));
         }
         let query = match members.get("query") {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) if text.chars().count() <= QUERY_CHARS_MAX => text.clone(),
             Some(Value::String(text)) => {
                 let chars = text.chars().count();
-                return fail(format!("`query` has {chars} characters; it may have 0 to {QUERY_CHARS_MAX}"));
+                return fail(format!(
+                    "`query` has {chars} characters; it may have 0 to {QUERY_CHARS_MAX}"
+                ));
             }
-            Some(_) => return fail(format!("`query` must be a string of 0 to {QUERY_CHARS_MAX} characters")),
+            Some(_) => {
+                return fail(format!(
+                    "`query` must be a string of 0 to {QUERY_CHARS_MAX} characters"
+                ));
+            }
         };
         let namespace = match members.get("namespace") {
             None | Some(Value::Null) => None,
@@ -70,7 +82,9 @@ impl Request {
             None | Some(Value::Null) => LIMIT_DEFAULT,
             Some(value) => match value.as_u64().or_else(|| whole(value)) {
                 Some(limit @ 1..=LIMIT_MAX) => usize::try_from(limit).unwrap_or(LIMIT_DEFAULT),
-                Some(_) | None => return fail(format!("`limit` must be an integer from 1 to {LIMIT_MAX}")),
+                Some(_) | None => {
+                    return fail(format!("`limit` must be an integer from 1 to {LIMIT_MAX}"));
+                }
             },
         };
         Ok(Request { query, namespace, limit })
@@ -80,7 +94,8 @@ impl Request {
 /// `8.0` is eight to a model.
 fn whole(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
-    (number.fract() == 0.0 && (0.0..1e6).contains(&number)).then(|| format!("{number:.0}").parse().ok())?
+    (number.fract() == 0.0 && (0.0..1e6).contains(&number))
+        .then(|| format!("{number:.0}").parse().ok())?
 }
 
 /// Answers a search as plain text.
@@ -90,7 +105,12 @@ fn whole(value: &Value) -> Option<u64> {
 pub fn search<P: Postings>(index: &Index<P>, request: &Request) -> Result<String, RequestError> {
     let within = match &request.namespace {
         None => None,
-        Some(name) => Some(index.facts.namespace(name).ok_or_else(|| super::target::no_namespace(&index.facts, name))?),
+        Some(name) => Some(
+            index
+                .facts
+                .namespace(name)
+                .ok_or_else(|| super::target::no_namespace(&index.facts, name))?,
+        ),
     };
     if request.query.trim().is_empty() && within.is_none() {
         return Ok(super::render::namespaces(&index.facts));

@@ -63,8 +63,13 @@ pub(super) fn render(listing: &Listing<'_>, within: Option<&SourceFacts>) -> Str
         text.push_str(&nothing(listing, within));
     }
     if more > 0 {
-        let advice = if within.is_some() { "Narrow the query." } else { "Narrow the query or pass namespace." };
-        let _ = writeln!(text, "{more} more {}. {advice}", if more == 1 { "match" } else { "matches" });
+        let advice = if within.is_some() {
+            "Narrow the query."
+        } else {
+            "Narrow the query or pass namespace."
+        };
+        let _ =
+            writeln!(text, "{more} more {}. {advice}", if more == 1 { "match" } else { "matches" });
     }
     if listing.hidden > 0 {
         let what = if listing.hidden == 1 { "match is" } else { "matches are" };
@@ -82,7 +87,11 @@ fn block(hit: &Hit<'_>) -> String {
         if hit.asks { "   [asks]" } else { "" }
     );
     let says = first_sentence(tool.contract.description(), SAYS_CHARS);
-    let says = if says.is_empty() { one_line(tool.contract.title().unwrap_or(""), SAYS_CHARS) } else { says };
+    let says = if says.is_empty() {
+        one_line(tool.contract.title().unwrap_or(""), SAYS_CHARS)
+    } else {
+        says
+    };
     if !says.is_empty() {
         let _ = writeln!(block, "    {says}");
     }
@@ -114,7 +123,9 @@ fn nothing(listing: &Listing<'_>, within: Option<&SourceFacts>) -> String {
         }
         Some(source) => {
             let namespace = &source.record.namespace;
-            format!("Nothing in `{namespace}` matches \"{query}\". Search without a query to list all its tools.\n")
+            format!(
+                "Nothing in `{namespace}` matches \"{query}\". Search without a query to list all its tools.\n"
+            )
         }
         None => format!(
             "Nothing matches \"{query}\". Try other words, or search with an empty query to list the namespaces.\n"
@@ -139,7 +150,8 @@ pub(super) fn namespaces(facts: &Facts) -> String {
 fn line(source: &SourceFacts, with_connections: bool) -> String {
     let count = source.tools.len();
     let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
-    let label = source.record.label.as_deref().map(|label| format!(", {}", one_line(label, LABEL_CHARS)));
+    let label =
+        source.record.label.as_deref().map(|label| format!(", {}", one_line(label, LABEL_CHARS)));
     let connections = if with_connections { connections(source) } else { String::new() };
     format!("{} ({tools}{}){connections}", source.record.namespace, label.unwrap_or_default())
 }

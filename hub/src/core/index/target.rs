@@ -26,7 +26,9 @@ pub fn read_targets(arguments: &Value) -> Result<Vec<String>, RequestError> {
     let members = arguments.as_object().ok_or_else(range)?;
     if let Some(unknown) = members.keys().find(|key| *key != "targets") {
         let unknown: String = unknown.chars().take(40).flat_map(char::escape_debug).collect();
-        return Err(RequestError(format!("there is no field `{unknown}`; `describe` takes `targets`")));
+        return Err(RequestError(format!(
+            "there is no field `{unknown}`; `describe` takes `targets`"
+        )));
     }
     let targets = match members.get("targets") {
         Some(Value::Array(items)) => items.iter().map(Value::as_str).collect::<Option<Vec<_>>>(),
@@ -36,10 +38,18 @@ pub fn read_targets(arguments: &Value) -> Result<Vec<String>, RequestError> {
     };
     let targets = targets.ok_or_else(range)?;
     if !(1..=TARGETS_MAX).contains(&targets.len()) {
-        return Err(RequestError(format!("`targets` has {} items; it may have 1 to {TARGETS_MAX}", targets.len())));
+        return Err(RequestError(format!(
+            "`targets` has {} items; it may have 1 to {TARGETS_MAX}",
+            targets.len()
+        )));
     }
-    if targets.iter().any(|target| target.trim().is_empty() || target.chars().count() > TARGET_CHARS_MAX) {
-        return Err(RequestError(format!("each of `targets` must have 1 to {TARGET_CHARS_MAX} characters")));
+    if targets
+        .iter()
+        .any(|target| target.trim().is_empty() || target.chars().count() > TARGET_CHARS_MAX)
+    {
+        return Err(RequestError(format!(
+            "each of `targets` must have 1 to {TARGET_CHARS_MAX} characters"
+        )));
     }
     Ok(targets.into_iter().map(|target| target.trim().to_owned()).collect())
 }
@@ -49,7 +59,11 @@ pub fn read_targets(arguments: &Value) -> Result<Vec<String>, RequestError> {
 ///
 /// # Errors
 /// None of the targets exists.
-pub fn describe(facts: &Facts, targets: &[String], tokens_max: usize) -> Result<String, RequestError> {
+pub fn describe(
+    facts: &Facts,
+    targets: &[String],
+    tokens_max: usize,
+) -> Result<String, RequestError> {
     let mut sources: Vec<&SourceFacts> = Vec::new();
     for target in targets {
         let namespace = target.split('.').next().unwrap_or("");
@@ -60,7 +74,8 @@ pub fn describe(facts: &Facts, targets: &[String], tokens_max: usize) -> Result<
         }
     }
     let mut effects = Effects::default();
-    let tools: Vec<NamespaceTools<'_>> = sources.iter().map(|source| namespace_tools(source, &mut effects)).collect();
+    let tools: Vec<NamespaceTools<'_>> =
+        sources.iter().map(|source| namespace_tools(source, &mut effects)).collect();
     let mut wanted: Vec<Target<'_>> = Vec::new();
     let mut problems = Vec::new();
     for target in targets {
@@ -69,9 +84,12 @@ pub fn describe(facts: &Facts, targets: &[String], tokens_max: usize) -> Result<
             Err(problem) => problems.push(problem),
         }
     }
-    let room = if problems.is_empty() { tokens_max } else { tokens_max.saturating_sub(PROBLEM_TOKENS) };
+    let room =
+        if problems.is_empty() { tokens_max } else { tokens_max.saturating_sub(PROBLEM_TOKENS) };
     let declared = declare(&wanted, room);
-    problems.extend(declared.unknown.iter().map(|name| format!("there is no type `{}`", one_line(name, 80))));
+    problems.extend(
+        declared.unknown.iter().map(|name| format!("there is no type `{}`", one_line(name, 80))),
+    );
     if wanted.len() == declared.unknown.len() {
         return Err(RequestError(problems.join("; ")));
     }
@@ -103,7 +121,9 @@ fn namespace_tools<'a>(source: &'a SourceFacts, effects: &mut Effects) -> Namesp
         let remark = if plain == tool.name.as_str() {
             remark
         } else {
-            format!("{remark} Upstream name: {}.", one_line(tool.raw.as_str(), 80)).trim().to_owned()
+            format!("{remark} Upstream name: {}.", one_line(tool.raw.as_str(), 80))
+                .trim()
+                .to_owned()
         };
         tools.push((tool.name.as_str(), &tool.contract, remark));
     }
@@ -113,7 +133,11 @@ fn namespace_tools<'a>(source: &'a SourceFacts, effects: &mut Effects) -> Namesp
     NamespaceTools { namespace: source.record.namespace.as_str(), connections, tools }
 }
 
-fn find<'a>(facts: &Facts, tools: &'a [NamespaceTools<'a>], target: &str) -> Result<Target<'a>, String> {
+fn find<'a>(
+    facts: &Facts,
+    tools: &'a [NamespaceTools<'a>],
+    target: &str,
+) -> Result<Target<'a>, String> {
     let (namespace, rest) = match target.split_once('.') {
         Some((namespace, rest)) => (namespace, Some(rest)),
         None => (target, None),
@@ -131,10 +155,13 @@ fn find<'a>(facts: &Facts, tools: &'a [NamespaceTools<'a>], target: &str) -> Res
         return Ok(Target::Interface(known, name.to_owned()));
     }
     let close = nearest(name, known.tools.iter().map(|(tool, _, _)| *tool), 3);
-    let close: Vec<String> = close.into_iter().map(|tool| format!("`{namespace}.{tool}`")).collect();
+    let close: Vec<String> =
+        close.into_iter().map(|tool| format!("`{namespace}.{tool}`")).collect();
     let shown = one_line(name, 80);
     Err(if close.is_empty() {
-        format!("there is no tool `{namespace}.{shown}`; search with namespace `{namespace}` lists them")
+        format!(
+            "there is no tool `{namespace}.{shown}`; search with namespace `{namespace}` lists them"
+        )
     } else {
         format!("there is no tool `{namespace}.{shown}`; did you mean {}", close.join(", "))
     })
@@ -142,10 +169,15 @@ fn find<'a>(facts: &Facts, tools: &'a [NamespaceTools<'a>], target: &str) -> Res
 
 /// There is no such namespace; the closest ones, or all.
 pub(super) fn no_namespace(facts: &Facts, name: &str) -> RequestError {
-    let names: Vec<&str> = facts.visible().iter().map(|source| source.record.namespace.as_str()).collect();
+    let names: Vec<&str> =
+        facts.visible().iter().map(|source| source.record.namespace.as_str()).collect();
     let close = nearest(name, names.iter().copied(), 3);
     let listed = if close.is_empty() { names.into_iter().take(12).collect() } else { close };
     let listed: Vec<String> = listed.into_iter().map(|name| format!("`{name}`")).collect();
-    let known = if listed.is_empty() { "the hub has none yet".to_owned() } else { format!("there is {}", listed.join(", ")) };
+    let known = if listed.is_empty() {
+        "the hub has none yet".to_owned()
+    } else {
+        format!("there is {}", listed.join(", "))
+    };
     RequestError(format!("there is no namespace `{}`; {known}", one_line(name, 80)))
 }

@@ -9,12 +9,13 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// Words of a request that say nothing about the tool that is wanted.
 const STOP_WORDS: &[&str] = &[
-    "a", "about", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
-    "did", "do", "does", "for", "from", "give", "had", "has", "have", "help", "how", "i", "if", "in",
-    "into", "is", "it", "its", "just", "let", "like", "me", "my", "need", "no", "not", "of", "on", "or",
-    "our", "out", "please", "should", "so", "some", "tell", "that", "the", "their", "them", "then",
-    "there", "these", "they", "this", "those", "to", "tool", "tools", "up", "us", "use", "using", "want",
-    "was", "we", "were", "what", "when", "where", "which", "who", "will", "with", "would", "you", "your",
+    "a", "about", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can",
+    "could", "did", "do", "does", "for", "from", "give", "had", "has", "have", "help", "how", "i",
+    "if", "in", "into", "is", "it", "its", "just", "let", "like", "me", "my", "need", "no", "not",
+    "of", "on", "or", "our", "out", "please", "should", "so", "some", "tell", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "to", "tool", "tools",
+    "up", "us", "use", "using", "want", "was", "we", "were", "what", "when", "where", "which",
+    "who", "will", "with", "would", "you", "your",
 ];
 
 /// Words one field of a document has at most; a longer text says little more.
@@ -32,7 +33,8 @@ pub(super) fn terms(text: &str) -> Vec<String> {
 pub(super) fn query_terms(query: &str) -> Vec<String> {
     let stemmer = Stemmer::new(Algorithm::English);
     let all = words(query);
-    let mut kept: Vec<&String> = all.iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).collect();
+    let mut kept: Vec<&String> =
+        all.iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).collect();
     if kept.is_empty() {
         kept = all.iter().collect();
     }
@@ -56,10 +58,11 @@ pub(super) fn words(text: &str) -> Vec<String> {
     for (at, c) in folded.iter().copied().enumerate() {
         let before = at.checked_sub(1).and_then(|before| folded.get(before)).copied();
         let after = folded.get(at + 1).copied();
-        if !c.is_alphanumeric() || is_ideograph(c) || before.is_some_and(|b| starts_anew(b, c, after)) {
-            if !word.is_empty() {
-                words.push(std::mem::take(&mut word));
-            }
+        let splits = !c.is_alphanumeric()
+            || is_ideograph(c)
+            || before.is_some_and(|b| starts_anew(b, c, after));
+        if splits && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
         if is_ideograph(c) {
             words.push(c.to_string());

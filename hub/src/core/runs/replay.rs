@@ -129,7 +129,10 @@ impl Replay {
 
     /// Writes that left and whose outcome is not known, by number.
     pub fn in_doubt(&self) -> impl Iterator<Item = (Seq, &AskedBefore)> {
-        self.asked.iter().filter(|(_, asked)| asked.sent && asked.settled.is_none()).map(|(seq, asked)| (*seq, asked))
+        self.asked
+            .iter()
+            .filter(|(_, asked)| asked.sent && asked.settled.is_none())
+            .map(|(seq, asked)| (*seq, asked))
     }
 
     /// Where the run's clock stood at the last entry that says so.

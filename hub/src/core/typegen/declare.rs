@@ -1,5 +1,9 @@
 //! Fills a token budget with declarations: every tool on one line first, then with its fields, then with
 //! their comments, then the named interfaces, as far as they fit.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a type that is not named is handled as a whole"
+)]
 
 use super::print::{Layout, Printer, comment};
 use super::schema::{Definition, ToolTypes};
@@ -101,7 +105,9 @@ pub fn declare<'a>(targets: &[Target<'a>], tokens_max: usize) -> Declared {
     let mut unknown = Vec::new();
     for target in targets {
         match target {
-            Target::Namespace(tools) => (0..tools.tools.len()).for_each(|at| writer.tool(tools, at)),
+            Target::Namespace(tools) => {
+                (0..tools.tools.len()).for_each(|at| writer.tool(tools, at))
+            }
             Target::Tool(tools, at) => writer.tool(tools, *at),
             Target::Interface(tools, name) => {
                 if !writer.interface(tools, name) {
@@ -127,7 +133,8 @@ impl<'a> Writer<'a> {
     fn tool(&mut self, tools: &'a NamespaceTools<'a>, at: usize) {
         let Some((name, contract, remark)) = tools.tools.get(at) else { return };
         let block = self.block(tools);
-        let what = What::Tool { types: ToolTypes::of(name, contract), contract, remark: remark.clone() };
+        let what =
+            What::Tool { types: ToolTypes::of(name, contract), contract, remark: remark.clone() };
         self.push(block, (*name).to_owned(), what);
     }
 
@@ -136,7 +143,9 @@ impl<'a> Writer<'a> {
             if !name.starts_with(&super::schema::pascal(tool)) {
                 continue;
             }
-            if let Some(definition) = named_of(&ToolTypes::of(tool, contract), name).get(name).copied() {
+            if let Some(definition) =
+                named_of(&ToolTypes::of(tool, contract), name).get(name).copied()
+            {
                 let block = self.block(tools);
                 self.push(block, name.to_owned(), What::Interface { tool, contract, definition });
                 return true;
@@ -148,10 +157,19 @@ impl<'a> Writer<'a> {
     fn push(&mut self, block: usize, name: String, what: What<'a>) {
         let is_tool = matches!(what, What::Tool { .. });
         let known = self.pieces.iter().any(|piece| {
-            piece.block == block && piece.name == name && matches!(piece.what, What::Tool { .. }) == is_tool
+            piece.block == block
+                && piece.name == name
+                && matches!(piece.what, What::Tool { .. }) == is_tool
         });
         if !known {
-            self.pieces.push(Piece { block, name, what, level: Level::Hidden, text: String::new(), whole: false });
+            self.pieces.push(Piece {
+                block,
+                name,
+                what,
+                level: Level::Hidden,
+                text: String::new(),
+                whole: false,
+            });
         }
     }
 
@@ -178,9 +196,14 @@ impl<'a> Writer<'a> {
     /// Shows one piece at `level`, whole if it fits, else with as many fields as fit.
     fn raise(&mut self, at: usize, level: Level) -> bool {
         let Some(piece) = self.pieces.get(at) else { return false };
-        let Some(namespace) = self.blocks.get(piece.block).map(|block| block.namespace) else { return false };
+        let Some(namespace) = self.blocks.get(piece.block).map(|block| block.namespace) else {
+            return false;
+        };
         // Only what is shown on one line already is worth raising; interfaces have no such line.
-        if level > Level::Line && piece.level == Level::Hidden && matches!(piece.what, What::Tool { .. }) {
+        if level > Level::Line
+            && piece.level == Level::Hidden
+            && matches!(piece.what, What::Tool { .. })
+        {
             return false;
         }
         let before = estimate(&piece.text);
@@ -331,11 +354,17 @@ impl<'a> Piece<'a> {
         match &self.what {
             What::Tool { types, contract, remark } => {
                 let (layout, chars, input) = match level {
-                    Level::Hidden | Level::Line => {
-                        (Layout::OneLine { chars_max: LINE_CHARS }, TOOL_LINE_CHARS, types.signature_input())
+                    Level::Hidden | Level::Line => (
+                        Layout::OneLine { chars_max: LINE_CHARS },
+                        TOOL_LINE_CHARS,
+                        types.signature_input(),
+                    ),
+                    Level::Fields => {
+                        (Layout::Lines { docs: false }, TOOL_LINE_CHARS, types.input().kind)
                     }
-                    Level::Fields => (Layout::Lines { docs: false }, TOOL_LINE_CHARS, types.input().kind),
-                    Level::Docs => (Layout::Lines { docs: true }, TOOL_DOC_CHARS, types.input().kind),
+                    Level::Docs => {
+                        (Layout::Lines { docs: true }, TOOL_DOC_CHARS, types.input().kind)
+                    }
                 };
                 let (input, fields, left) = limited(input, fields_max);
                 let mut printer = Printer::new(layout).qualified(Some(namespace), 1);
@@ -344,7 +373,11 @@ impl<'a> Piece<'a> {
                     shown = mark_left_out(&shown, left, 1);
                 }
                 let options = "options?: CallOptions";
-                let parameters = if shown.is_empty() { options.to_owned() } else { format!("{shown}, {options}") };
+                let parameters = if shown.is_empty() {
+                    options.to_owned()
+                } else {
+                    format!("{shown}, {options}")
+                };
                 let output = Printer::new(Layout::OneLine { chars_max: LINE_CHARS })
                     .qualified(Some(namespace), 1)
                     .show(&types.output());
@@ -423,8 +456,10 @@ fn mark_left_out(text: &str, left: usize, indent: usize) -> String {
 
 fn tool_doc(contract: &Contract, remark: &str, chars_max: usize) -> String {
     let text = one_line(contract.description(), chars_max);
-    let text = if text.is_empty() { one_line(contract.title().unwrap_or(""), chars_max) } else { text };
-    let parts: Vec<String> = [comment(&text), remark.to_owned()].into_iter().filter(|part| !part.is_empty()).collect();
+    let text =
+        if text.is_empty() { one_line(contract.title().unwrap_or(""), chars_max) } else { text };
+    let parts: Vec<String> =
+        [comment(&text), remark.to_owned()].into_iter().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { String::new() } else { format!("\t/** {} */\n", parts.join(" ")) }
 }
 
@@ -441,9 +476,9 @@ fn named_of<'a>(types: &ToolTypes<'a>, wanted: &str) -> BTreeMap<String, Definit
         }
         let Some(definition) = known.get(&name).copied() else { continue };
         for (inner, found) in types.definition(&name, definition).named {
-            if !known.contains_key(&inner) {
-                queue.push(inner.clone());
-                known.insert(inner, found);
+            if let std::collections::btree_map::Entry::Vacant(place) = known.entry(inner.clone()) {
+                place.insert(found);
+                queue.push(inner);
             }
         }
     }

@@ -1,4 +1,8 @@
 //! Type tree → text, on one line or over many.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a type that is not named is handled as a whole"
+)]
 
 use super::tree::{Field, Object, Type};
 use crate::model::json::cut;
@@ -53,7 +57,9 @@ impl Printer {
     /// The parameter list before the options: nothing, `input: …` or `input?: …`.
     pub(super) fn input(&mut self, input: &Type) -> String {
         match input {
-            Type::Object(object) if object.fields.is_empty() && object.extra.is_none() => String::new(),
+            Type::Object(object) if object.fields.is_empty() && object.extra.is_none() => {
+                String::new()
+            }
             Type::Record(inner) if **inner == Type::Never => String::new(),
             Type::Object(object) if object.fields.iter().all(|field| !field.required) => {
                 format!("input?: {}", self.show(input))
@@ -98,8 +104,17 @@ impl Printer {
         let text = self.show(kind);
         match kind {
             Type::Union(_) | Type::Intersection(_) | Type::BigNumber => format!("({text})"),
-            Type::Literal(_) | Type::Unknown | Type::Never | Type::Null | Type::Boolean | Type::Number
-            | Type::String | Type::Array(_) | Type::Tuple { .. } | Type::Object(_) | Type::Record(_)
+            Type::Literal(_)
+            | Type::Unknown
+            | Type::Never
+            | Type::Null
+            | Type::Boolean
+            | Type::Number
+            | Type::String
+            | Type::Array(_)
+            | Type::Tuple { .. }
+            | Type::Object(_)
+            | Type::Record(_)
             | Type::Named(_) => text,
         }
     }
@@ -159,7 +174,8 @@ impl Printer {
         let mut lines = Vec::new();
         for field in &object.fields {
             let mut line = String::new();
-            let text = if docs { comment(&one_line(&field.doc, FIELD_DOC_CHARS)) } else { String::new() };
+            let text =
+                if docs { comment(&one_line(&field.doc, FIELD_DOC_CHARS)) } else { String::new() };
             if !text.is_empty() {
                 let _ = writeln!(line, "{tabs}/** {text} */");
             }

@@ -49,7 +49,12 @@ pub(super) struct Converted<'a> {
 
 impl<'a> ToolTypes<'a> {
     pub(super) fn of(tool: &'a str, contract: &'a Contract) -> ToolTypes<'a> {
-        ToolTypes { tool, input: contract.input_schema(), output: contract.output_schema(), prefix: pascal(tool) }
+        ToolTypes {
+            tool,
+            input: contract.input_schema(),
+            output: contract.output_schema(),
+            prefix: pascal(tool),
+        }
     }
 
     /// The input as an object; a tool without a usable schema takes anything.
@@ -153,7 +158,11 @@ impl<'a, 'p> Converter<'a, 'p> {
         match schema {
             Value::Bool(false) => return Type::Never,
             Value::Object(_) => {}
-            Value::Bool(true) | Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Value::Bool(true)
+            | Value::Null
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
                 return Type::Unknown;
             }
         }
@@ -161,7 +170,11 @@ impl<'a, 'p> Converter<'a, 'p> {
         if let Some(object) = self.object_like(target, 0) {
             // Recursion, a definition and depth all end in a name.
             let recursive = self.open.contains(&std::ptr::from_ref(target));
-            if depth > INLINE_DEPTH || reference.is_some() || recursive || std::ptr::eq(target, self.root) && depth > 0 {
+            if depth > INLINE_DEPTH
+                || reference.is_some()
+                || recursive
+                || std::ptr::eq(target, self.root) && depth > 0
+            {
                 return self.name(target, reference, path);
             }
             return self.object(&object, path, depth);
@@ -178,7 +191,9 @@ impl<'a, 'p> Converter<'a, 'p> {
     fn name(&mut self, target: &'a Value, reference: Option<&str>, path: &str) -> Type {
         let wanted = match (reference, self.side) {
             (Some(reference), Side::Input) => format!("{}{}", self.prefix, pascal(reference)),
-            (Some(reference), Side::Output) => format!("{}Result{}", self.prefix, pascal(reference)),
+            (Some(reference), Side::Output) => {
+                format!("{}Result{}", self.prefix, pascal(reference))
+            }
             (None, _) if std::ptr::eq(target, self.root) && self.side == Side::Input => {
                 format!("{}Input", self.prefix)
             }
@@ -191,7 +206,8 @@ impl<'a, 'p> Converter<'a, 'p> {
             number += 1;
             name = format!("{wanted}{number}");
         }
-        self.named.insert(name.clone(), Definition { root: self.root, schema: target, side: self.side });
+        self.named
+            .insert(name.clone(), Definition { root: self.root, schema: target, side: self.side });
         Type::Named(name)
     }
 
@@ -202,12 +218,21 @@ impl<'a, 'p> Converter<'a, 'p> {
         }
         let (schema, _) = self.resolve(schema)?;
         let map = schema.as_object()?;
-        if map.contains_key("anyOf") || map.contains_key("oneOf") || map.contains_key("enum") || map.contains_key("const") {
+        if map.contains_key("anyOf")
+            || map.contains_key("oneOf")
+            || map.contains_key("enum")
+            || map.contains_key("const")
+        {
             return None;
         }
         let typed = map.get("type").is_none_or(|kind| kind == "object");
         let mut parts = Vec::new();
-        if typed && map.get("properties").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty()) {
+        if typed
+            && map
+                .get("properties")
+                .and_then(Value::as_object)
+                .is_some_and(|fields| !fields.is_empty())
+        {
             parts.push(map);
         }
         if let Some(all) = map.get("allOf").and_then(Value::as_array).filter(|_| typed) {
@@ -232,8 +257,15 @@ impl<'a, 'p> Converter<'a, 'p> {
         let mut fields: Vec<Field> = Vec::new();
         let mut extra = None;
         for part in &object.parts {
-            self.open.extend(object.parts.iter().map(|part| std::ptr::from_ref::<Map<String, Value>>(part).cast::<Value>()));
-            for (name, schema) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            self.open.extend(
+                object
+                    .parts
+                    .iter()
+                    .map(|part| std::ptr::from_ref::<Map<String, Value>>(part).cast::<Value>()),
+            );
+            for (name, schema) in
+                part.get("properties").and_then(Value::as_object).into_iter().flatten()
+            {
                 if fields.iter().any(|field| field.name == *name) {
                     continue;
                 }
@@ -291,13 +323,28 @@ impl<'a, 'p> Converter<'a, 'p> {
             Some(_) | None => self.untyped(map, path, depth, nesting),
         };
         let all = Type::intersection(parts.into_iter().chain([own]));
-        if map.get("nullable") == Some(&Value::Bool(true)) { Type::union([all, Type::Null]) } else { all }
+        if map.get("nullable") == Some(&Value::Bool(true)) {
+            Type::union([all, Type::Null])
+        } else {
+            all
+        }
     }
 
-    fn typed(&mut self, kind: &str, map: &'a Map<String, Value>, path: &str, depth: usize, nesting: usize) -> Type {
+    fn typed(
+        &mut self,
+        kind: &str,
+        map: &'a Map<String, Value>,
+        path: &str,
+        depth: usize,
+        nesting: usize,
+    ) -> Type {
         match kind {
             "string" => Type::String,
-            "integer" if map.get("format").and_then(Value::as_str).is_some_and(|f| f.contains("64")) => Type::BigNumber,
+            "integer"
+                if map.get("format").and_then(Value::as_str).is_some_and(|f| f.contains("64")) =>
+            {
+                Type::BigNumber
+            }
             "number" | "integer" => Type::Number,
             "boolean" => Type::Boolean,
             "null" => Type::Null,
@@ -307,7 +354,13 @@ impl<'a, 'p> Converter<'a, 'p> {
         }
     }
 
-    fn untyped(&mut self, map: &'a Map<String, Value>, path: &str, depth: usize, nesting: usize) -> Type {
+    fn untyped(
+        &mut self,
+        map: &'a Map<String, Value>,
+        path: &str,
+        depth: usize,
+        nesting: usize,
+    ) -> Type {
         if map.contains_key("items") || map.contains_key("prefixItems") {
             self.array(map, path, depth, nesting)
         } else if map.contains_key("additionalProperties") || map.contains_key("properties") {
@@ -318,25 +371,45 @@ impl<'a, 'p> Converter<'a, 'p> {
     }
 
     /// An object whose fields are not all that matters: beside `anyOf`, or with none.
-    fn open_object(&mut self, map: &'a Map<String, Value>, path: &str, depth: usize, nesting: usize) -> Type {
-        let has_fields = map.get("properties").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
+    fn open_object(
+        &mut self,
+        map: &'a Map<String, Value>,
+        path: &str,
+        depth: usize,
+        nesting: usize,
+    ) -> Type {
+        let has_fields = map
+            .get("properties")
+            .and_then(Value::as_object)
+            .is_some_and(|fields| !fields.is_empty());
         if has_fields && depth <= INLINE_DEPTH {
             return self.object(&ObjectSchema { parts: vec![map] }, path, depth);
         }
         match map.get("additionalProperties") {
             Some(Value::Bool(false)) if !has_fields => Type::Record(Box::new(Type::Never)),
-            Some(schema @ Value::Object(_)) => {
-                Type::Record(Box::new(self.convert(schema, &format!("{path}Value"), depth + 1, nesting + 1)))
-            }
+            Some(schema @ Value::Object(_)) => Type::Record(Box::new(self.convert(
+                schema,
+                &format!("{path}Value"),
+                depth + 1,
+                nesting + 1,
+            ))),
             Some(_) | None => Type::Record(Box::new(Type::Unknown)),
         }
     }
 
-    fn array(&mut self, map: &'a Map<String, Value>, path: &str, depth: usize, nesting: usize) -> Type {
+    fn array(
+        &mut self,
+        map: &'a Map<String, Value>,
+        path: &str,
+        depth: usize,
+        nesting: usize,
+    ) -> Type {
         let inner = format!("{path}Item");
-        let tuple = map.get("prefixItems").or_else(|| map.get("items").filter(|items| items.is_array()));
+        let tuple =
+            map.get("prefixItems").or_else(|| map.get("items").filter(|items| items.is_array()));
         if let Some(items) = tuple.and_then(Value::as_array) {
-            let rest = match (map.get("prefixItems"), map.get("items"), map.get("additionalItems")) {
+            let rest = match (map.get("prefixItems"), map.get("items"), map.get("additionalItems"))
+            {
                 (Some(_), rest, _) | (None, _, rest) => rest,
             };
             let rest = match rest {
@@ -344,9 +417,13 @@ impl<'a, 'p> Converter<'a, 'p> {
                 Some(schema) => Some(Box::new(self.convert(schema, &inner, depth, nesting + 1))),
                 None => Some(Box::new(Type::Unknown)),
             };
-            let converted: Vec<Type> =
-                items.iter().take(32).map(|item| self.convert(item, &inner, depth, nesting + 1)).collect();
-            let least = map.get("minItems").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+            let converted: Vec<Type> = items
+                .iter()
+                .take(32)
+                .map(|item| self.convert(item, &inner, depth, nesting + 1))
+                .collect();
+            let least =
+                map.get("minItems").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
             let required = least.unwrap_or(0).min(converted.len());
             return Type::Tuple { items: converted, required, rest };
         }
@@ -357,7 +434,8 @@ impl<'a, 'p> Converter<'a, 'p> {
     }
 
     fn enumeration(&self, values: &[Value]) -> Type {
-        let shown = Type::union(values.iter().take(ENUM_VALUES_MAX).map(literal).collect::<Vec<_>>());
+        let shown =
+            Type::union(values.iter().take(ENUM_VALUES_MAX).map(literal).collect::<Vec<_>>());
         if values.len() <= ENUM_VALUES_MAX {
             return shown;
         }

@@ -1,4 +1,8 @@
 //! The small type tree between schemas and text.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a type that is not named is handled as a whole"
+)]
 
 use serde_json::Value;
 

@@ -1,0 +1,24 @@
+//! What every sandbox must do.
+//!
+//! `cases/` holds the suite as text: a program, then what it asks for and what it is told, line by line.
+//! `case` reads that, `play` runs it against a sandbox and writes down what happened.
+
+mod case;
+mod play;
+
+pub use case::{Case, Kind, read};
+pub use play::{mismatches, program, transcript};
+
+/// The suite, by topic.
+pub const TOPICS: &[(&str, &str)] = &[
+    ("sources", include_str!("cases/sources.txt")),
+    ("helpers", include_str!("cases/helpers.txt")),
+    ("time and chance", include_str!("cases/time_and_chance.txt")),
+    ("text and bytes", include_str!("cases/text_and_bytes.txt")),
+    ("values", include_str!("cases/values.txt")),
+    ("promises", include_str!("cases/promises.txt")),
+    ("errors", include_str!("cases/errors.txt")),
+    ("not available", include_str!("cases/not_available.txt")),
+    ("patches", include_str!("cases/patches.txt")),
+    ("limits", include_str!("cases/limits.txt")),
+];

@@ -1,0 +1,156 @@
+//! Runs cases against a sandbox and writes down what happened.
+
+use super::case::{Case, Kind};
+use hub::core::code::prepare;
+use hub::model::time::LogicalMs;
+use hub::model::turn::{Delivery, GuestEnd, GuestLimit, LookupKind, Program, Turn, Yielded};
+use hub::ports::sandbox::{Guest, Sandbox, SandboxError};
+use std::fmt::Write as _;
+
+/// The run's clock at its start: the first moment of 2025.
+const STARTED_MS: u64 = 1_735_689_600_000;
+/// Bytes of code.
+const CODE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Runs every case twice, and after one that ended badly a harmless program in the same sandbox; returns
+/// what came out otherwise than expected, in the form of the case files.
+pub async fn mismatches<S: Sandbox>(sandbox: &S, kind: Kind, cases: &[Case]) -> Vec<String> {
+    let mut found = Vec::new();
+    for case in cases.iter().filter(|case| case.only.is_none_or(|only| only == kind)) {
+        for attempt in ["at first", "the second time"] {
+            let got = transcript(sandbox, case).await;
+            if got != case.expected {
+                found.push(format!("=== {} ({attempt})\n{}\n---\n{got}\n", case.name, case.code));
+                break;
+            }
+        }
+        if ended_badly(&case.expected) {
+            let got = transcript(sandbox, &harmless()).await;
+            if got != harmless().expected {
+                found.push(format!("=== the guest after `{}` was harmed\n---\n{got}\n", case.name));
+            }
+        }
+    }
+    found
+}
+
+fn ended_badly(transcript: &str) -> bool {
+    transcript.lines().any(|line| line.starts_with("limit ") || line.starts_with("killed ") || line == "crashed")
+}
+
+/// A program that uses a bit of everything.
+fn harmless() -> Case {
+    let text = "=== unharmed\nconst { n } = await mail.read({ id: 1 });\nreturn [n, 1 + 1, new Date().toISOString()];\n---\ncall c1 mail.read {\"id\":1}\n> c1 {\"n\":7}\nreturn [7,2,\"2025-01-01T00:00:00.000Z\"]\n";
+    super::case::read(text).ok().and_then(|cases| cases.into_iter().next()).expect("the text above reads")
+}
+
+/// What the guest of a case is opened with.
+///
+/// # Errors
+/// The hub itself refuses the code.
+pub fn program(case: &Case) -> Result<Program, hub::model::error::Failure> {
+    let body = if case.raw { format!("\n{}", case.code) } else { prepare(&case.code, CODE_BYTES_MAX)?.body };
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    Ok(Program {
+        body,
+        seed: [case.seed; 32],
+        started: LogicalMs(STARTED_MS),
+        sources: vec![
+            ("mail".to_owned(), names(&["read", "send", "searchAll", "then_", "list_2"])),
+            ("notes".to_owned(), names(&["add", "größe"])),
+        ],
+        memory_bytes: case.memory_mb << 20,
+        value_bytes_max: case.value_bytes,
+    })
+}
+
+/// Runs one case: everything the guest asked for, each delivery after `>`.
+pub async fn transcript<S: Sandbox>(sandbox: &S, case: &Case) -> String {
+    let mut out = String::new();
+    let program = match program(case) {
+        Ok(program) => program,
+        Err(failure) => return format!("refused {failure}"),
+    };
+    let mut guest = match sandbox.open(program).await {
+        Ok(guest) => guest,
+        Err(error) => return lost(&error),
+    };
+    let mut at = STARTED_MS;
+    let start = (0, String::new(), Delivery::Start);
+    for (passed_ms, line, delivery) in std::iter::once(&start).chain(&case.deliveries) {
+        at += passed_ms;
+        if !line.is_empty() {
+            let _ = writeln!(out, "> {line}");
+        }
+        let turn = Turn { delivery: delivery.clone(), at: LogicalMs(at), budget_us: case.budget_ms * 1000 };
+        match guest.step(turn).await {
+            Ok(yielded) => print(&yielded, &mut out),
+            Err(error) => {
+                out.push_str(&lost(&error));
+                break;
+            }
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+fn print(yielded: &Yielded, out: &mut String) {
+    let Yielded { calls, timers, cleared, lookups, logs, logs_dropped, end, cost_us: _ } = yielded;
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{}", text.replace('\n', "\n  "));
+    };
+    for text in logs {
+        line(format!("log {text}"));
+    }
+    if *logs_dropped > 0 {
+        line(format!("dropped {logs_dropped}"));
+    }
+    for call in calls {
+        let connection = call.connection.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        line(format!("call {} {}.{} {}{connection}", call.seq, call.namespace, call.tool, call.arguments));
+    }
+    for timer in timers {
+        line(format!("timer t{} {}", timer.id, timer.delay_ms));
+    }
+    for id in cleared {
+        line(format!("clear t{id}"));
+    }
+    for lookup in lookups {
+        let kind = match lookup.kind {
+            LookupKind::Search => "search",
+            LookupKind::Describe => "describe",
+        };
+        line(format!("{kind} l{} {}", lookup.id, lookup.arguments));
+    }
+    match end {
+        None => {}
+        Some(GuestEnd::Returned(None)) => line("return nothing".to_owned()),
+        Some(GuestEnd::Returned(Some(text))) => line(format!("return {text}")),
+        Some(GuestEnd::Threw { message, hint }) => {
+            line(format!("throw {message}"));
+            if let Some(hint) = hint {
+                line(format!("hint {hint}"));
+            }
+        }
+        Some(GuestEnd::NotJson(why)) => line(format!("not json: {why}")),
+        Some(GuestEnd::Syntax(why)) => line(format!("syntax: {why}")),
+        Some(GuestEnd::Limit(limit)) => line(format!("limit {}", name(*limit))),
+    }
+}
+
+fn lost(error: &SandboxError) -> String {
+    match error {
+        SandboxError::Unavailable(why) => format!("unavailable: {why}"),
+        SandboxError::Crashed(_) => "crashed".to_owned(),
+        SandboxError::Killed(limit) => format!("killed {}", name(*limit)),
+    }
+}
+
+fn name(limit: GuestLimit) -> &'static str {
+    match limit {
+        GuestLimit::Compute => "compute",
+        GuestLimit::Memory => "memory",
+        GuestLimit::Requests => "requests",
+        GuestLimit::Calls => "calls",
+    }
+}
