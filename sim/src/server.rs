@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,9 +56,13 @@ pub fn serve(script: &Script) -> anyhow::Result<ExitCode> {
     while script.start_when.as_deref().is_some_and(|path| !path.exists()) {
         std::thread::sleep(LOOK_EVERY);
     }
-    let mut out = std::io::stdout().lock();
+    // Not `Stdout`, which cuts what it is given at its own buffer: an answer is one write.
+    let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    // The half of an answer that is kept back until the next message arrives.
+    let mut held = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
+        out.write_all(&std::mem::take(&mut held))?;
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else { continue };
         let params = message.get("params").unwrap_or(&Value::Null);
@@ -79,8 +84,11 @@ pub fn serve(script: &Script) -> anyhow::Result<ExitCode> {
             Reply::Nothing => continue,
             Reply::Crash => return Ok(ExitCode::from(CRASHED)),
         };
-        writeln!(out, "{answer}")?;
-        out.flush()?;
+        let mut line = format!("{answer}\n").into_bytes();
+        if message["params"]["name"] == "half_note" {
+            held = line.split_off(line.len() / 2);
+        }
+        out.write_all(&line)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -151,6 +159,7 @@ fn tools(script: &Script) -> Vec<Value> {
             json!({ "name": "draw_note", "description": "A note as a picture.", "inputSchema": nothing, "annotations": reads }),
             json!({ "name": "note_number", "description": "The number of the largest note.", "inputSchema": nothing, "annotations": reads,
                 "outputSchema": { "type": "object", "properties": { "number": { "type": "integer" } }, "required": ["number"] } }),
+            json!({ "name": "half_note", "description": "A note of which one half comes late.", "inputSchema": nothing, "annotations": reads }),
             json!({ "name": "refuse_note", "description": "Say no.", "inputSchema": nothing, "annotations": reads }),
         ]);
     }
@@ -168,6 +177,7 @@ fn call(params: &Value) -> Reply {
         "add_note" => said(&format!("added: {text}")),
         "share_note" => said(&format!("shared: {text}")),
         "delete_note" => said(&format!("deleted: {}", params["arguments"]["id"])),
+        "half_note" => said("two halves"),
         "hang_write" | "hang_read" => Reply::Nothing,
         "crash" => Reply::Crash,
         "draw_note" => Reply::Result(json!({ "content": [{ "type": "image", "mimeType": "image/png", "data": DOT }] })),

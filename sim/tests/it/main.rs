@@ -4,3 +4,5 @@ mod sandbox;
 mod world;
 mod cli;
 mod support;
+mod real_servers;
+mod stdio;

@@ -1,11 +1,11 @@
 //! One guest: boots the prelude, runs turns, and says what each asked for.
 
+use super::explain::{missing_global, places};
 use super::host::{Host, object};
 use super::meter::{Meter, MeterKind};
-use super::raw::{Bytecode, run};
+use super::raw::{Bytecode, Heap, run};
 use super::values::{is_out_of_memory, parse};
 use crate::model::json::cut;
-use crate::model::nearest::nearest;
 use crate::model::turn::{Answer, Delivery, GuestEnd, GuestLimit, Program, Turn, Yielded};
 use rquickjs::context::intrinsic;
 use rquickjs::promise::PromiseState;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 const PRELUDE: &str = include_str!("prelude.js");
 /// The name guest code has in stack lines.
-const CODE_NAME: &str = "code.js";
+pub(super) const CODE_NAME: &str = "code.js";
 /// The program's own first line is the hub's, so guest code starts on the second.
 const OPENING: &str = "(async () => {";
 const CLOSING: &str = "\n})()";
-/// Bytes of an error message.
+/// Bytes of an error message, its places included, and of a hint.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Intrinsics of the guest: no `Eval`, so nothing in it can compile; no `Performance`, so no real clock.
@@ -45,6 +45,7 @@ pub(super) struct Guest {
     runtime: Runtime,
     host: Rc<Host>,
     ended: bool,
+    spoiled: bool,
 }
 
 /// What can be made before the program is known.
@@ -80,8 +81,15 @@ impl Blank {
         })?;
         runtime.set_memory_limit(memory_bytes);
         let polled = Rc::clone(&host);
-        runtime.set_interrupt_handler(Some(Box::new(move || polled.meter.poll())));
-        Ok(Guest { main: None, inner, context, compiler, runtime, host, ended: false })
+        let mut heap = context.with(|ctx| Heap::of(&ctx, memory_bytes));
+        runtime.set_interrupt_handler(Some(Box::new(move || {
+            if heap.is_low() {
+                polled.memory_low.set(true);
+            }
+            polled.meter.poll() || polled.limit.get().is_some()
+        })));
+        let (ended, spoiled) = (false, false);
+        Ok(Guest { main: None, inner, context, compiler, runtime, host, ended, spoiled })
     }
 }
 
@@ -95,8 +103,13 @@ impl Guest {
     /// Runs one turn to quiescence.
     pub(super) fn step(&mut self, turn: Turn) -> Yielded {
         self.host.begin_step(turn.at.0, turn.budget_us);
-        let end = match self.deliver(turn.delivery).and_then(|()| self.drain()) {
-            Ok(()) => self.main_end(),
+        let delivered = match self.deliver(turn.delivery) {
+            // What a timer throws after the end changes nothing.
+            Err(Stuck::Threw(_)) if self.ended => Ok(()),
+            delivered => delivered,
+        };
+        let end = match delivered.and_then(|()| self.drain()) {
+            Ok(()) => self.main_end().or_else(|| self.stranded()),
             Err(Stuck::Limit(limit)) => Some(GuestEnd::Limit(limit)),
             Err(Stuck::Threw(end)) => Some(end),
         };
@@ -105,6 +118,7 @@ impl Guest {
             (None, _) if self.host.meter.check() => Some(GuestEnd::Limit(GuestLimit::Compute)),
             (None, end) => end,
         };
+        self.spoiled |= end == Some(GuestEnd::Limit(GuestLimit::Memory));
         let mut yielded = self.host.yielded.take();
         if end.is_some() && !self.ended {
             self.ended = true;
@@ -114,6 +128,11 @@ impl Guest {
         }
         yielded.cost_us = self.host.meter.spent_us();
         yielded
+    }
+
+    /// Did the heap run full? Tearing it down can then abort the process.
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled
     }
 
     fn deliver(&mut self, delivery: Delivery) -> Result<(), Stuck> {
@@ -135,7 +154,7 @@ impl Guest {
         let code = self.compiler.with(|ctx| {
             Bytecode::compile(&ctx, &source, CODE_NAME).map_err(|_| {
                 let error = ctx.catch();
-                if is_out_of_memory(&error) {
+                if is_out_of_memory(&error, true) {
                     return Stuck::Limit(GuestLimit::Memory);
                 }
                 if self.host.meter.check() {
@@ -175,13 +194,11 @@ impl Guest {
             match self.runtime.execute_pending_job() {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                Err(_) if self.host.meter.check() => return Err(Stuck::Limit(GuestLimit::Compute)),
-                Err(_) => {
-                    let memory = self.context.with(|ctx| is_out_of_memory(&ctx.catch()));
-                    if memory {
-                        return Err(Stuck::Limit(GuestLimit::Memory));
-                    }
-                }
+                // A microtask threw, as a timer may; or a limit was met in one.
+                Err(_) => match self.context.with(|ctx| caught(&ctx, &self.host, self.inner.clone())) {
+                    Stuck::Threw(_) if self.ended => {}
+                    stuck => return Err(stuck),
+                },
             }
         }
     }
@@ -211,6 +228,20 @@ impl Guest {
         })
     }
 
+    /// With no room left, the engine can lose the very rejection that would say so: a program that waits
+    /// for nothing it asked for, after memory ran low, ran out of it.
+    fn stranded(&self) -> Option<GuestEnd> {
+        if self.ended || !self.host.memory_low.get() {
+            return None;
+        }
+        let waits = self.context.with(|ctx| {
+            let inner = self.inner.clone().restore(&ctx)?;
+            let idle: Function<'_> = inner.get("idle")?;
+            idle.call::<_, bool>(()).map(|idle| !idle)
+        });
+        (!waits.unwrap_or(false)).then_some(GuestEnd::Limit(GuestLimit::Memory))
+    }
+
     fn returned<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>) -> GuestEnd {
         let text = self.inner.clone().restore(ctx).and_then(|inner| {
             let to_text: Function<'js> = inner.get("toText")?;
@@ -232,7 +263,7 @@ impl Guest {
             Err(_) => match caught(ctx, &self.host, self.inner.clone()) {
                 Stuck::Limit(limit) => GuestEnd::Limit(limit),
                 Stuck::Threw(GuestEnd::Threw { message, .. }) => {
-                    let first = message.lines().next().unwrap_or("").to_owned();
+                    let first = message.lines().next().unwrap_or("");
                     GuestEnd::NotJson(format!(
                         "the returned value cannot be written as JSON: {first}"
                     ))
@@ -281,79 +312,31 @@ fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stu
     if host.meter.check() {
         return Stuck::Limit(GuestLimit::Compute);
     }
-    if is_out_of_memory(&error) {
+    if is_out_of_memory(&error, host.memory_low.get()) {
         return Stuck::Limit(GuestLimit::Memory);
     }
     let explained = inner.restore(ctx).and_then(|inner| {
         let explain: Function<'_> = inner.get("explain")?;
+        let stack: Function<'_> = inner.get("stack")?;
         let hint: Function<'_> = inner.get("hint")?;
         Ok((
             explain.call::<_, String>((error.clone(),))?,
+            stack.call::<_, String>((error.clone(),))?,
             hint.call::<_, Option<String>>((error,))?,
         ))
     });
     match explained {
-        Ok((text, hint)) => {
-            let (head, stack) = text.split_once('\n').unwrap_or((text.as_str(), ""));
-            let message = format!("{head}\n{}", places(stack));
-            let message = cut(message.trim_end(), MESSAGE_BYTES_MAX).to_owned();
-            let hint = hint.or_else(|| missing_global(&message, host));
+        Ok((text, stack, hint)) => {
+            let places = cut(&places(&stack), MESSAGE_BYTES_MAX / 2).to_owned();
+            let text = cut(&text, MESSAGE_BYTES_MAX - 1 - places.len());
+            let hint = match hint {
+                Some(hint) => Some(cut(&hint, MESSAGE_BYTES_MAX).to_owned()),
+                None => missing_global(text, host.namespaces()),
+            };
+            let message = format!("{text}\n{places}").trim_end().to_owned();
             Stuck::Threw(GuestEnd::Threw { message, hint })
         }
         Err(_) if host.meter.check() => Stuck::Limit(GuestLimit::Compute),
         Err(_) => Stuck::Limit(GuestLimit::Memory),
     }
-}
-
-/// The lines of a stack that lie in the guest's own code, counted from its own first line.
-fn places(stack: &str) -> String {
-    let mut lines = Vec::new();
-    for line in stack.lines().take(64) {
-        let Some((before, place)) = line.split_once(CODE_NAME) else { continue };
-        let mut numbers = place.trim_start_matches(':').split(|c: char| !c.is_ascii_digit());
-        let mut next = || numbers.next().and_then(|digits| digits.parse::<u32>().ok());
-        let (Some(line), column) = (next(), next()) else { continue };
-        if before.contains("<eval>") {
-            // The hub's own closing line, which calls the program.
-            continue;
-        }
-        let function = before.trim().trim_start_matches("at ").trim_end_matches('(').trim();
-        let function = if function.is_empty() || function == "<anonymous>" {
-            String::new()
-        } else {
-            format!("{function} ")
-        };
-        let column = column.map(|column| format!(", column {column}")).unwrap_or_default();
-        lines.push(format!("    at {function}line {}{column}", line.saturating_sub(1).max(1)));
-    }
-    lines.truncate(8);
-    lines.join("\n")
-}
-
-/// A better hint for names that are not there: what is not available, or which source was meant.
-fn missing_global(message: &str, host: &Host) -> Option<String> {
-    let name = message.strip_prefix("ReferenceError: ")?.split(" is not defined").next()?;
-    let name = name.trim_matches('\'');
-    let advice = match name {
-        "fetch" | "XMLHttpRequest" | "WebSocket" => {
-            "There is no network here; call the user's sources instead."
-        }
-        "require" | "module" | "exports" | "process" | "Buffer" => {
-            "This is not Node.js: there are no modules, files or environment. Uint8Array, TextEncoder, atob and btoa work."
-        }
-        "URL" | "URLSearchParams" => "Build the string by hand with encodeURIComponent.",
-        "setInterval" | "setImmediate" => "Use setTimeout, up to 30 seconds.",
-        "eval" | "Function" => "Code cannot be made from text here; write it out.",
-        _ => "",
-    };
-    if !advice.is_empty() {
-        return Some(advice.to_owned());
-    }
-    let close = nearest(name, host.namespaces(), 3);
-    let listed: Vec<&str> =
-        if close.is_empty() { host.namespaces().take(12).collect() } else { close };
-    if listed.is_empty() {
-        return None;
-    }
-    Some(format!("The sources here are globals: {}. Search finds others.", listed.join(", ")))
 }

@@ -1,8 +1,10 @@
 //! What the prelude may ask of Rust: the only way out of the guest.
 
+use super::explain::places;
 use super::meter::Meter;
 use super::values::unmark;
 use crate::model::call::Seq;
+use crate::model::digest::Digest;
 use crate::model::limits::{LOG_BYTES_KEPT, TIMERS_MAX};
 use crate::model::nearest::nearest;
 use crate::model::turn::{
@@ -18,7 +20,7 @@ use std::rc::Rc;
 const CALLS_PER_STEP: usize = 10_000;
 /// Lookups one step may ask for.
 const LOOKUPS_PER_STEP: usize = 1_000;
-/// Bytes that all arguments of one step may have together.
+/// Bytes that all calls and lookups of one step may have together.
 const STEP_BYTES_MAX: usize = 16 << 20;
 
 /// Collects what a step asks for.
@@ -28,6 +30,8 @@ pub(super) struct Host {
     pub(super) now: Cell<u64>,
     pub(super) yielded: RefCell<Yielded>,
     pub(super) limit: Cell<Option<GuestLimit>>,
+    /// Did the heap come near its limit in this step?
+    pub(super) memory_low: Cell<bool>,
     /// Marks a BigInt inside JSON text; no guest can know it.
     pub(super) mark: String,
     log_bytes: Cell<usize>,
@@ -36,13 +40,14 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(program: Program, meter: Meter) -> Rc<Host> {
-        let mark = crate::model::digest::Digest::of(&[program.seed.as_slice(), b"bigint"].concat());
+        let mark = Digest::of(&[program.seed.as_slice(), b"bigint"].concat());
         Rc::new(Host {
             now: Cell::new(program.started.0),
             program,
             meter,
             yielded: RefCell::default(),
             limit: Cell::new(None),
+            memory_low: Cell::new(false),
             mark: format!("{mark}:"),
             log_bytes: Cell::new(0),
             step_bytes: Cell::new(0),
@@ -52,12 +57,14 @@ impl Host {
     pub(super) fn begin_step(&self, now: u64, budget_us: u64) {
         self.now.set(self.now.get().max(now));
         self.step_bytes.set(0);
+        self.memory_low.set(false);
         *self.yielded.borrow_mut() = Yielded::default();
         self.meter.start(budget_us);
     }
 
     pub(super) fn log(&self, line: String) {
-        let bytes = self.log_bytes.get() + line.len();
+        // One more for its end: empty lines are not free.
+        let bytes = self.log_bytes.get() + line.len() + 1;
         let mut yielded = self.yielded.borrow_mut();
         if bytes > LOG_BYTES_KEPT {
             yielded.logs_dropped += 1;
@@ -74,6 +81,7 @@ impl Host {
 
     /// JSON text as the hub reads it, or why the guest may not send it.
     pub(super) fn plain(&self, text: &str) -> std::result::Result<String, String> {
+        let text = unmark(text, &self.mark)?;
         let bytes_max = self.program.value_bytes_max;
         if text.len() as u64 > bytes_max {
             return Err(format!(
@@ -81,7 +89,7 @@ impl Host {
                 text.len()
             ));
         }
-        unmark(text, &self.mark)
+        Ok(text)
     }
 
     fn call(
@@ -94,9 +102,8 @@ impl Host {
     ) -> std::result::Result<(), String> {
         let arguments = self.plain(text).map_err(|why| format!("{namespace}.{tool}: {why}"))?;
         let mut yielded = self.yielded.borrow_mut();
-        let bytes = self.step_bytes.get() + arguments.len();
-        self.step_bytes.set(bytes);
-        if yielded.calls.len() >= CALLS_PER_STEP || bytes > STEP_BYTES_MAX {
+        let fits = self.fits(arguments.len() + connection.as_ref().map_or(0, String::len));
+        if yielded.calls.len() >= CALLS_PER_STEP || !fits {
             self.limit.set(Some(GuestLimit::Calls));
             return Err("too many calls at once".to_owned());
         }
@@ -108,6 +115,13 @@ impl Host {
             connection,
         });
         Ok(())
+    }
+
+    /// Counts bytes that leave the guest in this step; are they few enough?
+    fn fits(&self, bytes: usize) -> bool {
+        let sum = self.step_bytes.get().saturating_add(bytes);
+        self.step_bytes.set(sum);
+        sum <= STEP_BYTES_MAX
     }
 
     fn timer(&self, id: f64, delay_ms: f64) {
@@ -133,7 +147,7 @@ impl Host {
         let arguments = self.plain(text)?;
         let kind = if kind == "search" { LookupKind::Search } else { LookupKind::Describe };
         let mut yielded = self.yielded.borrow_mut();
-        if yielded.lookups.len() >= LOOKUPS_PER_STEP || arguments.len() > 64 * 1024 {
+        if yielded.lookups.len() >= LOOKUPS_PER_STEP || !self.fits(arguments.len()) {
             self.limit.set(Some(GuestLimit::Requests));
             return Err("too many lookups at once".to_owned());
         }
@@ -168,6 +182,16 @@ fn number(value: f64) -> u32 {
     value as u32
 }
 
+/// The four words that the prelude's generator starts from. Each depends on the whole seed.
+fn words(seed: &[u8; 32]) -> [u32; 4] {
+    let digits = Digest::of(&[seed.as_slice(), b"chance"].concat()).to_string();
+    [0, 8, 16, 24].map(|at| {
+        let word = digits.get(at..at + 8).and_then(|word| u32::from_str_radix(word, 16).ok());
+        // The digits always read; the generator could never leave a state of nothing but zeros.
+        word.unwrap_or(1)
+    })
+}
+
 fn thrown<'js, T>(ctx: &Ctx<'js>, outcome: std::result::Result<T, String>) -> Result<T> {
     outcome.map_err(|why| Exception::throw_type(ctx, &why))
 }
@@ -177,12 +201,8 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
     let object = Object::new(ctx.clone())?;
     object.set("mark", host.mark.as_str())?;
     let seed = Array::new(ctx.clone())?;
-    for (at, chunk) in host.program.seed.chunks_exact(8).enumerate() {
-        // Eight bytes each, folded: xoshiro128 has four words of state.
-        let word = chunk.iter().fold(0u32, |word, byte| {
-            word.rotate_left(8) ^ u32::from(*byte).wrapping_mul(0x9e37_79b1)
-        });
-        seed.set(at, f64::from(word | u32::from(at == 0)))?;
+    for (at, word) in words(&host.program.seed).into_iter().enumerate() {
+        seed.set(at, f64::from(word))?;
     }
     object.set("seed", seed)?;
     let sources = Array::new(ctx.clone())?;
@@ -234,19 +254,20 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
         "encode",
         Func::from(|ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text)),
     )?;
+    object.set("places", Func::from(|stack: String| places(&stack)))?;
     object.set(
         "decode",
-        Func::from(|ctx: Ctx<'js>, bytes: TypedArray<'js, u8>, fatal: bool| {
-            decode(&ctx, &bytes, fatal)
+        Func::from(|ctx: Ctx<'js>, bytes: TypedArray<'js, u8>, fatal: bool, first: bool| {
+            decode(&ctx, &bytes, fatal, first)
         }),
     )?;
     Ok(object)
 }
 
-fn decode<'js>(ctx: &Ctx<'js>, bytes: &TypedArray<'js, u8>, fatal: bool) -> Result<Value<'js>> {
+fn decode<'js>(ctx: &Ctx<'js>, bytes: &TypedArray<'js, u8>, fatal: bool, first: bool) -> Result<Value<'js>> {
     use rquickjs::IntoJs as _;
     let bytes = super::raw::bytes(bytes);
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").filter(|_| first).unwrap_or(&bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into_js(ctx),
         Err(_) if fatal => Err(Exception::throw_type(ctx, "the bytes are not valid utf-8")),

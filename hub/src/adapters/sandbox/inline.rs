@@ -48,7 +48,10 @@ impl Guest for InlineGuest {
 impl Drop for InlineGuest {
     fn drop(&mut self) {
         // Taken out first: dropping a guest while the table is borrowed could meet itself.
-        let guest = GUESTS.try_with(|guests| guests.borrow_mut().1.remove(&self.0));
-        drop(guest);
+        let guest = GUESTS.try_with(|guests| guests.borrow_mut().1.remove(&self.0)).ok().flatten();
+        match guest {
+            Some(guest) if guest.is_spoiled() => std::mem::forget(guest),
+            guest => drop(guest),
+        }
     }
 }

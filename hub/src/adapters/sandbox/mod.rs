@@ -3,6 +3,7 @@
 //! `guest` is the same code for both. `worker` is what runs inside the process, `process` is the hub's
 //! side of it, `frame` what they say to each other. `rquickjs` is named nowhere else.
 
+mod explain;
 mod frame;
 mod guest;
 mod host;

@@ -7,9 +7,13 @@
   const { create, defineProperty, freeze, getPrototypeOf, keys } = Object;
   const { isArray } = Array;
   const { stringify } = JSON;
-  const { get: mapGet, set: mapSet, has: mapHas } = Map.prototype;
+  const { get: mapGet, set: mapSet, has: mapHas, forEach: mapForEach } = Map.prototype;
+  const { add: setAdd, forEach: setForEach } = Set.prototype;
   const { get: weakGet, set: weakSet } = WeakMap.prototype;
-  const { toWellFormed, charCodeAt, indexOf, slice } = String.prototype;
+  const { toWellFormed, charCodeAt, indexOf, slice, toLowerCase } = String.prototype;
+  const { set: bytesSet, subarray } = Uint8Array.prototype;
+  const RealString = String;
+  const RealArray = Array;
   const { fromCharCode } = String;
   const { floor, imul } = Math;
   const bigToString = BigInt.prototype.toString;
@@ -27,6 +31,13 @@
   const { isView } = ArrayBuffer;
   const RealDOMException = DOMException;
   const wellFormed = (text) => apply(toWellFormed, text, []);
+  // As `instanceof`, which a guest can redefine.
+  const inherits = (value, prototype) => {
+    if (value === null || typeof value !== 'object') return false;
+    for (let at = getPrototypeOf(value); at !== null; at = getPrototypeOf(at)) if (at === prototype) return true;
+    return false;
+  };
+  const isError = (value) => inherits(value, RealError.prototype);
   const global = globalThis;
   const own = (target, name, value) =>
     defineProperty(target, name, { value, writable: false, enumerable: false, configurable: false });
@@ -126,6 +137,8 @@
 
   // ---- Tools.
   class ToolError extends Error {
+    // Fields are defined, not set: no setter that the guest put on a prototype is met.
+    code; address; status; hint; retryable;
     constructor(message, fields) {
       super(message);
       const known = fields === null || typeof fields !== 'object' ? {} : fields;
@@ -134,36 +147,41 @@
       this.status = known.status;
       this.hint = known.hint;
       this.retryable = known.retryable === true;
-      if (known.detail !== undefined) this.detail = known.detail;
+      if (known.detail !== undefined) {
+        defineProperty(this, 'detail', { __proto__: null, value: known.detail, writable: true, enumerable: true, configurable: true });
+      }
     }
-    get name() { return 'ToolError'; }
   }
+  defineProperty(ToolError.prototype, 'name', { value: 'ToolError', writable: true, configurable: true });
   offer('ToolError', ToolError);
 
   const waiting = create(null);
   let callCount = 0;
   const invoke = (namespace, tool, args) => {
     const address = namespace + '.' + tool;
-    let [input, options] = args;
-    if (input === undefined) input = {};
+    const input = args.length > 0 && args[0] !== undefined ? args[0] : {};
+    const options = args.length > 1 ? args[1] : undefined;
     if (input === null || typeof input !== 'object' || isArray(input)) {
       throw new RealTypeError(address + ' takes one object of named arguments, as in await ' + address + '({ … })');
     }
     let connection;
     if (options !== undefined) {
       if (options === null || typeof options !== 'object') throw new RealTypeError(address + ': the second argument is an options object');
-      for (const name of keys(options)) {
-        if (name !== 'connection') throw new RealTypeError(address + ': there is no option ' + name + '; the only one is connection');
+      const names = keys(options);
+      for (let at = 0; at < names.length; at += 1) {
+        if (names[at] !== 'connection') throw new RealTypeError(address + ': there is no option ' + names[at] + '; the only one is connection');
       }
       connection = options.connection;
-      if (connection !== undefined && typeof connection !== 'string') throw new RealTypeError(address + ': connection is the name of a connection');
+      if (connection !== undefined && (typeof connection !== 'string' || wellFormed(connection) !== connection)) throw new RealTypeError(address + ': connection is the name of a connection');
     }
     const text = toText(input);
     if (text === undefined || text[0] !== '{') throw new RealTypeError(address + ': the arguments are not plain data');
+    const { stack } = new RealError();
     return new RealPromise((resolve, reject) => {
+      // Counted only when it was taken: a refused call has no number.
+      host.call(callCount + 1, namespace, tool, text, connection);
       callCount += 1;
-      host.call(callCount, namespace, tool, text, connection);
-      waiting[callCount] = { resolve, reject };
+      waiting[callCount] = { resolve, reject, stack };
     });
   };
 
@@ -184,7 +202,7 @@
         const known = tools[name];
         if (known !== undefined) return known;
         for (let at = 0; at < notTools.length; at += 1) if (notTools[at] === name) return undefined;
-        return () => { throw new RealTypeError(host.missing(namespace, name)); };
+        return () => { throw new RealTypeError(host.missing(namespace, wellFormed(name))); };
       },
       set: refuse,
       defineProperty: refuse,
@@ -201,20 +219,23 @@
   const texts = new WeakMap();
   const lookups = create(null);
   let lookupCount = 0;
-  const lookup = (kind, input) => new RealPromise((resolve, reject) => {
-    lookupCount += 1;
-    host.lookup(lookupCount, kind, toText(input));
-    lookups[lookupCount] = { resolve, reject };
-  });
+  const lookup = (kind, input) => {
+    const { stack } = new RealError();
+    return new RealPromise((resolve, reject) => {
+      host.lookup(lookupCount + 1, kind, toText(input));
+      lookupCount += 1;
+      lookups[lookupCount] = { resolve, reject, stack };
+    });
+  };
   const hub = create(null);
   own(hub, 'search', async function search(query, options) {
     if (query !== null && typeof query === 'object') return lookup('search', query);
-    return lookup('search', { ...options, query: query === undefined ? '' : String(query) });
+    return lookup('search', { ...options, query: query === undefined ? '' : RealString(query) });
   });
   own(hub, 'describe', async function describe(...targets) {
-    const [first] = targets;
-    if (targets.length === 1 && isArray(first)) return lookup('describe', { targets: first });
-    if (targets.length === 1 && first !== null && typeof first === 'object') return lookup('describe', first);
+    const first = targets.length === 1 ? targets[0] : undefined;
+    if (isArray(first)) return lookup('describe', { targets: first });
+    if (first !== null && typeof first === 'object') return lookup('describe', first);
     return lookup('describe', { targets });
   });
   own(hub, 'text', function text(value) {
@@ -228,12 +249,15 @@
   const show = (value) => {
     if (typeof value === 'string') return value;
     try {
-      if (value instanceof RealError) return explain(value);
+      if (isError(value)) {
+        const places = host.places(wellFormed(stackOf(value)));
+        return explain(value) + (places === '' ? '' : '\n' + places);
+      }
       if (value !== null && typeof value === 'object') {
         const text = stringify(value);
-        return text === undefined ? String(value) : text;
+        return text === undefined ? RealString(value) : text;
       }
-      return typeof value === 'bigint' ? apply(bigToString, value, []) + 'n' : String(value);
+      return typeof value === 'bigint' ? apply(bigToString, value, []) + 'n' : RealString(value);
     } catch {
       return '[unprintable]';
     }
@@ -254,28 +278,52 @@
   // ---- Text and bytes.
   offer('TextEncoder', class TextEncoder {
     get encoding() { return 'utf-8'; }
-    encode(text = '') { return host.encode(wellFormed(String(text))); }
+    encode(text = '') { return host.encode(wellFormed(RealString(text))); }
   });
+  // How many bytes at the end begin a character that is not complete.
+  const unfinished = (bytes) => {
+    for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
+      const byte = bytes[bytes.length - back];
+      if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? back : 0;
+      if (byte < 0x80) return 0;
+    }
+    return 0;
+  };
   offer('TextDecoder', class TextDecoder {
     #fatal;
+    #held = new RealUint8Array(0);
+    #begun = false;
     constructor(label = 'utf-8', options = {}) {
-      if (!['utf-8', 'utf8'].includes(String(label).toLowerCase())) throw new RealRangeError('TextDecoder reads utf-8 only');
+      const name = apply(toLowerCase, RealString(label), []);
+      if (name !== 'utf-8' && name !== 'utf8') throw new RealRangeError('TextDecoder reads utf-8 only');
       this.#fatal = options.fatal === true;
     }
     get encoding() { return 'utf-8'; }
     get fatal() { return this.#fatal; }
-    decode(input) {
-      if (input === undefined) return '';
+    decode(input, options = {}) {
       let bytes;
-      if (isView(input)) bytes = new RealUint8Array(input.buffer, input.byteOffset, input.byteLength);
-      else if (input instanceof RealArrayBuffer) bytes = new RealUint8Array(input);
+      if (input === undefined) bytes = new RealUint8Array(0);
+      else if (isView(input)) bytes = new RealUint8Array(input.buffer, input.byteOffset, input.byteLength);
+      else if (inherits(input, RealArrayBuffer.prototype)) bytes = new RealUint8Array(input);
       else throw new RealTypeError('decode takes an ArrayBuffer or a view of one');
-      return host.decode(bytes, this.#fatal);
+      if (this.#held.length > 0) {
+        const joined = new RealUint8Array(this.#held.length + bytes.length);
+        apply(bytesSet, joined, [this.#held]);
+        apply(bytesSet, joined, [bytes, this.#held.length]);
+        bytes = joined;
+      }
+      const first = !this.#begun;
+      const streaming = options.stream === true;
+      // A character that the next chunk may finish waits for it.
+      const whole = streaming ? bytes.length - unfinished(bytes) : bytes.length;
+      this.#held = new RealUint8Array(apply(subarray, bytes, [whole]));
+      this.#begun = streaming && (this.#begun || whole > 0);
+      return host.decode(apply(subarray, bytes, [0, whole]), this.#fatal, first);
     }
   });
   const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
   offer('btoa', function btoa(input) {
-    const text = String(input);
+    const text = RealString(input);
     let out = '';
     for (let at = 0; at < text.length; at += 3) {
       const a = apply(charCodeAt, text, [at]);
@@ -290,7 +338,7 @@
   });
   offer('atob', function atob(input) {
     let text = '';
-    const given = String(input);
+    const given = RealString(input);
     for (let at = 0; at < given.length; at += 1) {
       const c = given[at];
       if (c !== ' ' && c !== '\t' && c !== '\n' && c !== '\f' && c !== '\r') text += c;
@@ -323,20 +371,20 @@
     if (apply(mapHas, seen, [value])) return apply(mapGet, seen, [value]);
     const keep = (copy) => { apply(mapSet, seen, [value, copy]); return copy; };
     if (isArray(value)) {
-      const copy = keep(new Array(value.length));
-      for (const key of keys(value)) copy[key] = cloneInto(value[key], seen);
+      const copy = keep(new RealArray(value.length));
+      cloneMembers(value, copy, seen);
       return copy;
     }
     if (value instanceof RealDate) return keep(new GuestDate(apply(getTime, value, [])));
     if (value instanceof RealRegExp) return keep(new RealRegExp(value.source, value.flags));
     if (value instanceof RealMap) {
       const copy = keep(new RealMap());
-      for (const [key, item] of [...value]) copy.set(cloneInto(key, seen), cloneInto(item, seen));
+      apply(mapForEach, value, [(item, key) => { apply(mapSet, copy, [cloneInto(key, seen), cloneInto(item, seen)]); }]);
       return copy;
     }
     if (value instanceof RealSet) {
       const copy = keep(new RealSet());
-      for (const item of [...value]) copy.add(cloneInto(item, seen));
+      apply(setForEach, value, [(item) => { apply(setAdd, copy, [cloneInto(item, seen)]); }]);
       return copy;
     }
     if (value instanceof RealArrayBuffer) return keep(apply(arrayBufferSlice, value, [0]));
@@ -345,40 +393,63 @@
       const length = 'BYTES_PER_ELEMENT' in value ? value.length : value.byteLength;
       return keep(new (getPrototypeOf(value).constructor)(buffer, value.byteOffset, length));
     }
-    if (value instanceof RealError) {
+    if (isError(value)) {
       let Kind = RealError;
-      for (const kind of errorKinds) if (value instanceof kind) Kind = kind;
+      for (let at = 0; at < errorKinds.length; at += 1) if (inherits(value, errorKinds[at].prototype)) Kind = errorKinds[at];
       const copy = keep(new Kind(value.message));
       if ('cause' in value) copy.cause = cloneInto(value.cause, seen);
       return copy;
     }
     if (value instanceof RealPromise) throw uncloneable('a promise');
     const copy = keep({});
-    for (const key of keys(value)) copy[key] = cloneInto(value[key], seen);
+    cloneMembers(value, copy, seen);
     return copy;
+  };
+  // Defined, not set: `__proto__` is a key like any other.
+  const cloneMembers = (value, copy, seen) => {
+    const names = keys(value);
+    for (let at = 0; at < names.length; at += 1) {
+      const member = cloneInto(value[names[at]], seen);
+      defineProperty(copy, names[at], { __proto__: null, value: member, writable: true, enumerable: true, configurable: true });
+    }
   };
   offer('structuredClone', function structuredClone(value) { return cloneInto(value, new RealMap()); });
 
   // ---- What the host calls.
-  const explain = (error) => {
-    if (error === null || typeof error !== 'object') return 'threw ' + show(error);
-    let text = '';
-    try { text = String(error.name || 'Error') + ': ' + String(error.message); } catch { text = 'an error that cannot be read'; }
-    try { if (typeof error.code === 'string' && error instanceof ToolError) text += ' (' + error.code + ')'; } catch { /* unreadable */ }
-    let stack = '';
-    try { if (typeof error.stack === 'string') stack = error.stack; } catch { /* unreadable */ }
-    return stack === '' ? text : text + '\n' + stack;
+  const stackOf = (error) => {
+    try { return error !== null && typeof error === 'object' && typeof error.stack === 'string' ? error.stack : ''; } catch { return ''; }
+  };
+  // Name and message; for several errors in one, the first of them.
+  const explain = (error, within = false) => {
+    try {
+      if (!isError(error) && (error === null || typeof error !== 'object' || typeof error.message !== 'string')) return 'threw ' + show(error);
+      const message = RealString(error.message);
+      let text = RealString(error.name || 'Error') + ': ' + message;
+      if (isError(error) && inherits(error, ToolError.prototype) && typeof error.code === 'string') text += ' (' + error.code + ')';
+      const inner = error.errors;
+      if (within || !isArray(inner)) return text;
+      for (let at = 0; at < inner.length && at < 3; at += 1) text += (at > 0 ? '; ' : message === '' ? '' : ': ') + explain(inner[at], true);
+      return inner.length > 3 ? text + '; …' : text;
+    } catch {
+      return 'an error that cannot be read';
+    }
   };
   const take = (table, id) => {
     const entry = table[id];
     delete table[id];
     return entry;
   };
+  // It happened where it was asked for, not where the answer arrived.
+  const rejectAt = (entry, error) => {
+    defineProperty(error, 'stack', { __proto__: null, value: entry.stack, writable: true, enumerable: false, configurable: true });
+    entry.reject(error);
+  };
   const inner = create(null);
   inner.toText = toText;
   inner.explain = (error) => wellFormed(explain(error));
+  inner.stack = (error) => wellFormed(stackOf(error));
   inner.hint = (error) => {
-    try { return error instanceof ToolError && typeof error.hint === 'string' ? wellFormed(error.hint) : undefined; } catch { return undefined; }
+    try { return inherits(error, ToolError.prototype) && typeof error.hint === 'string' ? wellFormed(error.hint) : undefined; } catch { return undefined; }
   };
   inner.settle = (id, value, text) => {
     const entry = take(waiting, id);
@@ -387,15 +458,16 @@
   };
   inner.fail = (id, fields) => {
     const entry = take(waiting, id);
-    if (entry) entry.reject(new ToolError(fields.message, fields));
+    if (entry) rejectAt(entry, new ToolError(fields.message, fields));
   };
   inner.found = (id, ok, text) => {
     const entry = take(lookups, id);
-    if (entry) ok ? entry.resolve(text) : entry.reject(new RealError(text));
+    if (entry) ok ? entry.resolve(text) : rejectAt(entry, new RealError(text));
   };
   inner.fire = (id) => {
     const entry = take(timers, id);
     if (entry) apply(entry.callback, undefined, entry.args);
   };
+  inner.idle = () => keys(waiting).length + keys(timers).length + keys(lookups).length === 0;
   return freeze(inner);
 });

@@ -32,11 +32,13 @@ pub struct WorkerSandbox {
     shared: Arc<Shared>,
 }
 
+type Spawner = mpsc::Sender<oneshot::Sender<std::io::Result<Child>>>;
+
 #[derive(Debug)]
 struct Shared {
     build: String,
     /// Asks the one thread that starts workers: their parent-death signal follows that thread.
-    spawner: mpsc::Sender<oneshot::Sender<std::io::Result<Child>>>,
+    spawner: Spawner,
     ahead: Mutex<Vec<Worker>>,
 }
 
@@ -49,7 +51,11 @@ impl WorkerSandbox {
         let (spawner, requests) = mpsc::channel::<oneshot::Sender<std::io::Result<Child>>>();
         std::thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(move || {
             for answer in requests {
-                let _ = answer.send(spawn(&program));
+                // Nobody waits any more: the process would be left behind.
+                if let Err(Ok(mut child)) = answer.send(spawn(&program)) {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
             }
         })?;
         Ok(WorkerSandbox { shared: Arc::new(Shared { build, spawner, ahead: Mutex::default() }) })
@@ -82,7 +88,7 @@ impl WorkerSandbox {
             || SandboxError::Unavailable("the thread that starts workers is gone".to_owned());
         self.shared.spawner.send(answer).map_err(|_| gone())?;
         let child = spawned.await.map_err(|_| gone())?.map_err(unavailable)?;
-        let mut worker = Worker::new(child).map_err(unavailable)?;
+        let mut worker = Worker::new(child, self.shared.spawner.clone()).map_err(unavailable)?;
         let ready = tokio::time::timeout(READY_WITHIN, worker.receive()).await;
         match ready {
             Ok(Ok(FromWorker::Ready { build, .. })) if build == self.shared.build => Ok(worker),
@@ -105,7 +111,7 @@ impl Sandbox for WorkerSandbox {
 
     async fn open(&self, program: Program) -> Result<Worker, SandboxError> {
         let waiting = self.lock().pop();
-        let mut worker = match waiting {
+        let mut worker = match waiting.and_then(Worker::if_alive) {
             Some(worker) => worker,
             None => self.spawn().await?,
         };
@@ -135,18 +141,25 @@ pub struct Worker {
     child: Child,
     to: pipe::Sender,
     from: pipe::Receiver,
+    /// Keeps the thread that started it: a worker dies with that thread.
+    _spawner: Spawner,
 }
 
 impl Worker {
     /// Takes over a started process. Must run where pipes can be waited for.
-    fn new(mut child: Child) -> std::io::Result<Worker> {
+    fn new(mut child: Child, spawner: Spawner) -> std::io::Result<Worker> {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let Some((stdin, stdout)) = pipes else {
             return Err(std::io::Error::other("the worker has no pipes"));
         };
         let to = pipe::Sender::from_owned_fd(stdin.into());
         let from = pipe::Receiver::from_owned_fd(stdout.into());
-        Ok(Worker { child, to: to?, from: from? })
+        Ok(Worker { child, to: to?, from: from?, _spawner: spawner })
+    }
+
+    /// This worker, unless it died while it waited.
+    fn if_alive(mut self) -> Option<Worker> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
     async fn send(&mut self, message: &ToWorker) -> std::io::Result<()> {

@@ -1,6 +1,6 @@
 //! What needs the engine's C interface: carrying bytecode from the context that compiles to the guest's,
-//! which has no compiler, and copying bytes out of a typed array.
-#![expect(unsafe_code, reason = "the engine offers neither in safe form")]
+//! which has no compiler, watching the heap, and copying bytes out of a typed array.
+#![expect(unsafe_code, reason = "the engine offers none of it in safe form")]
 
 use rquickjs::{Ctx, Error, Result, TypedArray, Value, qjs};
 use std::ffi::CString;
@@ -59,6 +59,39 @@ pub(super) struct Bytecode(Vec<u8>);
 impl Bytecode {
     pub(super) fn compile(ctx: &Ctx<'_>, source: &str, name: &str) -> Result<Bytecode> {
         compile(ctx, source, name).map(Bytecode)
+    }
+}
+
+/// The heap of a runtime, for that runtime's own interrupt handler.
+pub(super) struct Heap {
+    runtime: *mut qjs::JSRuntime,
+    reserve_bytes: usize,
+    was_low: bool,
+}
+
+impl Heap {
+    /// The heap behind `ctx`, which counts as low when less than a quarter of its limit is left.
+    pub(super) fn of(ctx: &Ctx<'_>, limit_bytes: usize) -> Heap {
+        // SAFETY: a context always has a runtime.
+        let runtime = unsafe { qjs::JS_GetRuntime(ctx.as_raw().as_ptr()) };
+        Heap { runtime, reserve_bytes: limit_bytes / 4, was_low: false }
+    }
+
+    /// Is it low? When that begins, garbage is collected before the next object is made: the engine by
+    /// itself waits for half as much again as it kept the last time, which may lie over the limit.
+    pub(super) fn is_low(&mut self) -> bool {
+        // SAFETY: the runtime owns the handler that asks, so it is alive. Taking memory from it and giving
+        // it back, or setting the threshold, runs no code and collects nothing by itself.
+        unsafe {
+            let taken = qjs::js_malloc_rt(self.runtime, self.reserve_bytes as _);
+            let low = taken.is_null();
+            qjs::js_free_rt(self.runtime, taken);
+            if low && !self.was_low {
+                qjs::JS_SetGCThreshold(self.runtime, 1);
+            }
+            self.was_low = low;
+            low
+        }
     }
 }
 

@@ -86,13 +86,18 @@ pub(super) fn unmark(text: &str, mark: &str) -> std::result::Result<String, Stri
     Ok(out)
 }
 
-/// Is this what is left of an error when memory ran out while it was made?
-pub(super) fn is_out_of_memory(value: &Value<'_>) -> bool {
-    if value.is_null() || value.type_of() == rquickjs::Type::Uninitialized {
+/// Is this the engine's error for a full heap? With no room left for an error it throws `null`, which
+/// code may throw as well: then it counts that memory was `low`.
+pub(super) fn is_out_of_memory(value: &Value<'_>, low: bool) -> bool {
+    if value.is_null() {
+        return low;
+    }
+    if value.type_of() == rquickjs::Type::Uninitialized {
         return true;
     }
-    let message = value.as_object().and_then(|error| error.get::<_, String>("message").ok());
-    message.as_deref() == Some("out of memory")
+    let error = value.as_object().filter(|object| object.is_error());
+    let says = |key, text: &str| error.is_some_and(|it| it.get::<_, String>(key).is_ok_and(|it| it == text));
+    says("name", "InternalError") && says("message", "out of memory")
 }
 
 /// Bytes of stack that guest code may use, by the thread it runs on.

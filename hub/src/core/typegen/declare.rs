@@ -414,7 +414,7 @@ impl<'a> Piece<'a> {
         };
         named
             .into_iter()
-            .filter(|(name, _)| self.text.contains(name.as_str()))
+            .filter(|(name, _)| names(&self.text, name))
             .filter_map(|(name, definition)| {
                 Some((name, What::Interface { tool: self.tool_name()?, contract, definition }))
             })
@@ -427,6 +427,16 @@ impl<'a> Piece<'a> {
             What::Interface { tool, .. } => Some(tool),
         }
     }
+}
+
+/// Does `text` hold `name` as a word of its own?
+fn names(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let after = text.get(at + name.len()..).and_then(|rest| rest.chars().next());
+        let before = text.get(..at).and_then(|rest| rest.chars().next_back());
+        let part = |c: Option<char>| c.is_some_and(unicode_ident::is_xid_continue);
+        !part(after) && !part(before)
+    })
 }
 
 /// An object with at most `fields_max` fields; how many it has, and how many were left out.

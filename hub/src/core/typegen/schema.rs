@@ -3,7 +3,7 @@
 use super::tree::{Field, Object, Type};
 use crate::model::contract::Contract;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects nested deeper than this become named interfaces.
 const INLINE_DEPTH: usize = 2;
@@ -15,6 +15,8 @@ const HOPS_MAX: usize = 32;
 const ENUM_VALUES_MAX: usize = 24;
 /// Types visited for one printed type; the rest is `unknown`.
 const NODES_MAX: usize = 4_000;
+/// Fields of one object; more are no use to a reader, and finding repeats among them costs.
+const FIELDS_MAX: usize = 500;
 
 /// A tool's input and output types, and the named interfaces they refer to.
 pub(super) struct ToolTypes<'a> {
@@ -80,6 +82,7 @@ impl<'a> ToolTypes<'a> {
         let path = self.prefix.clone();
         let kind = match converter.object_like(schema, 0) {
             Some(object) => converter.object(&object, &path, depth),
+            None if takes_nothing(schema) => Type::Object(Object::default()),
             None => converter.convert(schema, &path, depth, 0),
         };
         Converted { kind, named: converter.named }
@@ -255,6 +258,7 @@ impl<'a, 'p> Converter<'a, 'p> {
             .filter_map(Value::as_str)
             .collect();
         let mut fields: Vec<Field> = Vec::new();
+        let mut seen = BTreeSet::new();
         let mut extra = None;
         for part in &object.parts {
             self.open.extend(
@@ -266,7 +270,7 @@ impl<'a, 'p> Converter<'a, 'p> {
             for (name, schema) in
                 part.get("properties").and_then(Value::as_object).into_iter().flatten()
             {
-                if fields.iter().any(|field| field.name == *name) {
+                if fields.len() >= FIELDS_MAX || !seen.insert(name.as_str()) {
                     continue;
                 }
                 let inner = format!("{path}{}", pascal(name));
@@ -442,6 +446,15 @@ impl<'a, 'p> Converter<'a, 'p> {
         let all_strings = values.iter().all(Value::is_string);
         Type::union([shown, if all_strings { Type::String } else { Type::Unknown }])
     }
+}
+
+/// An object schema that names no member and invites none.
+fn takes_nothing(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else { return false };
+    let named = map.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+    let invites = matches!(map.get("additionalProperties"), Some(Value::Bool(true) | Value::Object(_)));
+    let combined = ["anyOf", "oneOf", "allOf", "$ref", "patternProperties"];
+    !named && !invites && !combined.iter().any(|key| map.contains_key(*key))
 }
 
 /// What a field's schema says about it, with what its type cannot say.

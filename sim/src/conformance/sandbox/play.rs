@@ -2,6 +2,7 @@
 
 use super::case::{Case, Kind};
 use hub::core::code::prepare;
+use hub::model::json::cut;
 use hub::model::time::LogicalMs;
 use hub::model::turn::{Delivery, GuestEnd, GuestLimit, LookupKind, Program, Turn, Yielded};
 use hub::ports::sandbox::{Guest, Sandbox, SandboxError};
@@ -11,6 +12,10 @@ use std::fmt::Write as _;
 const STARTED_MS: u64 = 1_735_689_600_000;
 /// Bytes of code.
 const CODE_BYTES_MAX: u64 = 64 * 1024;
+/// Lines of one kind that are written out.
+const LINES_SHOWN: usize = 6;
+/// Bytes of a line that is written out; of a longer one only the beginning is.
+const LINE_BYTES_MAX: usize = 1200;
 
 /// Runs every case twice, and after one that ended badly a harmless program in the same sandbox; returns
 /// what came out otherwise than expected, in the form of the case files.
@@ -96,45 +101,59 @@ pub async fn transcript<S: Sandbox>(sandbox: &S, case: &Case) -> String {
 
 fn print(yielded: &Yielded, out: &mut String) {
     let Yielded { calls, timers, cleared, lookups, logs, logs_dropped, end, cost_us: _ } = yielded;
-    let mut line = |text: String| {
-        let _ = writeln!(out, "{}", text.replace('\n', "\n  "));
-    };
-    for text in logs {
-        line(format!("log {text}"));
-    }
-    if *logs_dropped > 0 {
-        line(format!("dropped {logs_dropped}"));
-    }
-    for call in calls {
-        let connection = call.connection.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
-        line(format!("call {} {}.{} {}{connection}", call.seq, call.namespace, call.tool, call.arguments));
-    }
-    for timer in timers {
-        line(format!("timer t{} {}", timer.id, timer.delay_ms));
-    }
-    for id in cleared {
-        line(format!("clear t{id}"));
-    }
-    for lookup in lookups {
-        let kind = match lookup.kind {
-            LookupKind::Search => "search",
-            LookupKind::Describe => "describe",
-        };
-        line(format!("{kind} l{} {}", lookup.id, lookup.arguments));
-    }
+    lines(out, logs.iter().map(|text| format!("log {text}")));
+    lines(out, (*logs_dropped > 0).then(|| format!("dropped {logs_dropped}")).into_iter());
+    lines(
+        out,
+        calls.iter().map(|call| {
+            let connection = call.connection.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+            format!("call {} {}.{} {}{connection}", call.seq, call.namespace, call.tool, call.arguments)
+        }),
+    );
+    lines(out, timers.iter().map(|timer| format!("timer t{} {}", timer.id, timer.delay_ms)));
+    lines(out, cleared.iter().map(|id| format!("clear t{id}")));
+    lines(
+        out,
+        lookups.iter().map(|lookup| {
+            let kind = match lookup.kind {
+                LookupKind::Search => "search",
+                LookupKind::Describe => "describe",
+            };
+            format!("{kind} l{} {}", lookup.id, lookup.arguments)
+        }),
+    );
+    lines(out, end.iter().map(ending));
+}
+
+fn ending(end: &GuestEnd) -> String {
     match end {
-        None => {}
-        Some(GuestEnd::Returned(None)) => line("return nothing".to_owned()),
-        Some(GuestEnd::Returned(Some(text))) => line(format!("return {text}")),
-        Some(GuestEnd::Threw { message, hint }) => {
-            line(format!("throw {message}"));
-            if let Some(hint) = hint {
-                line(format!("hint {hint}"));
-            }
+        GuestEnd::Returned(None) => "return nothing".to_owned(),
+        GuestEnd::Returned(Some(text)) => format!("return {text}"),
+        GuestEnd::Threw { message, hint: None } => format!("throw {message}"),
+        GuestEnd::Threw { message, hint: Some(hint) } => format!("throw {message}\nhint {hint}"),
+        GuestEnd::NotJson(why) => format!("not json: {why}"),
+        GuestEnd::Syntax(why) => format!("syntax: {why}"),
+        GuestEnd::Limit(limit) => format!("limit {}", name(*limit)),
+    }
+}
+
+/// Writes the first few of what is alike, each with the rest of its lines set in and its end cut.
+fn lines(out: &mut String, texts: impl Iterator<Item = String>) {
+    let mut more = 0;
+    for (at, text) in texts.enumerate() {
+        if at >= LINES_SHOWN {
+            more += 1;
+            continue;
         }
-        Some(GuestEnd::NotJson(why)) => line(format!("not json: {why}")),
-        Some(GuestEnd::Syntax(why)) => line(format!("syntax: {why}")),
-        Some(GuestEnd::Limit(limit)) => line(format!("limit {}", name(*limit))),
+        let shown = if text.len() > LINE_BYTES_MAX {
+            format!("{}… of {} bytes", cut(&text, 60), text.len())
+        } else {
+            text
+        };
+        let _ = writeln!(out, "{}", shown.replace('\n', "\n  "));
+    }
+    if more > 0 {
+        let _ = writeln!(out, "and {more} more");
     }
 }
 

@@ -55,7 +55,7 @@ fn other_tools_of_the_source_are_not_held_up_by_one_that_changed() {
     let (hub, switch) = changing();
     std::fs::write(switch, "").unwrap();
     assert_eq!(hub.exec("return await notes.listNotes()").0, 0);
-    assert!(hub.ok(["list"]).contains("10 tools, 1 to review"));
+    assert!(hub.ok(["list"]).contains("11 tools, 1 to review"));
     let found = hub.exec("return await hub.search('share note')").1;
     assert!(found["result"].as_str().unwrap().contains("everyone on the internet"), "{found:#}");
 }

@@ -18,7 +18,7 @@ fn every_command_prints_one_line_of_json() {
     let server = hub.server("notes", &[]);
     let mut add = vec!["add", "--accept", "--label", "what to do", "--namespace", "notes"];
     add.extend(server.iter().map(String::as_str));
-    assert_eq!(check(&add, 0, "namespace")["reviewed"], 10);
+    assert_eq!(check(&add, 0, "namespace")["reviewed"], 11);
     assert_eq!(check(&["list"], 0, "sources")["sources"][0]["label"], "what to do");
     check(&["refresh"], 0, "sources");
     check(&["review", "--accept"], 0, "reviewed");
@@ -75,7 +75,7 @@ fn wrong_usage_exits_with_two_and_says_what_is_right() {
     check(&["nonsense"], &["nonsense", "Usage"]);
     check(&["init", "extra"], &["extra"]);
     check(&["add"], &["COMMAND"]);
-    check(&["add", ""], &["empty"]);
+    check(&["add", ""], &["no program"]);
     check(&["add", "https://example.com/openapi.json"], &["OpenAPI", "planned"]);
     check(&["add", "https://example.com/mcp"], &["HTTP", "planned"]);
     check(&["add", "--namespace", "hub", "/bin/cat"], &["hub", "--namespace"]);
@@ -116,10 +116,19 @@ fn what_is_well_said_and_impossible_exits_with_one_and_a_hint() {
     check(&["add", "--accept", "--namespace", "notes", "/bin/cat"], &["notes", "--namespace"]);
     check(&["runs", "show", "run_0000000000000000"], &["run_0000000000000000", "capabilities hub runs"]);
     check(&["cancel", "run_0000000000000000"], &["run_0000000000000000", "capabilities hub runs"]);
-    check(&["exec", ""], &["code"]);
-    check(&["exec", &"x".repeat(65 * 1024)], &["code_too_large"]);
+    check(&["exec", &"x".repeat(65 * 1024)], &["65536 are allowed", "Send less code"]);
     check(&["call", "nothing.atAll"], &["nothing"]);
     check(&["call", "notes.nothing"], &["nothing"]);
+}
+
+#[test]
+fn code_that_is_empty_is_refused_as_it_is_over_mcp() {
+    let hub = TestHub::new();
+    for code in ["", "  \n"] {
+        let ended = hub.run(["exec", code]);
+        assert_ne!(ended.status, 0, "{ended:#?}");
+        assert!(ended.stderr.contains("empty"), "{}", ended.stderr);
+    }
 }
 
 #[test]

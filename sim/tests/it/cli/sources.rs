@@ -65,7 +65,7 @@ fn an_agents_shell_adds_a_source_of_which_nothing_runs() {
     assert!(!hub.log("notes").exists(), "something of it ran");
 
     let reviewed = hub.at_terminal("ya", ["review"]);
-    assert!(reviewed.output.contains("10 tools reviewed; none is left."), "{}", reviewed.output);
+    assert!(reviewed.output.contains("11 tools reviewed; none is left."), "{}", reviewed.output);
     assert!(client.text("search", json!({ "query": "list every note" })).contains("notes.listNotes"), "a running hub sees it");
     assert_eq!(hub.exec("return await notes.listNotes()").0, 0);
 }
@@ -136,7 +136,7 @@ fn a_source_that_cannot_start_is_not_added_and_keeps_no_name() {
     assert_eq!(failed.status, 1);
     assert!(failed.stderr.contains("exit status: 9") && failed.stderr.contains("the disk is full"), "{}", failed.stderr);
     hub.add("notes", &[]);
-    assert!(hub.ok(["list"]).starts_with("notes  10 tools\n"));
+    assert!(hub.ok(["list"]).starts_with("notes  11 tools\n"));
 }
 
 #[test]
@@ -153,4 +153,13 @@ fn a_source_that_starts_late_holds_up_nobody_else() {
     assert_eq!(client.execute("return (await notes.listNotes()).notes.length")["result"], 2);
     std::fs::write(&gate, "").unwrap();
     assert_eq!(client.answer(waiting)["result"]["structuredContent"]["status"], "completed");
+}
+
+#[test]
+fn an_answer_that_is_half_read_when_another_call_leaves_is_not_lost() {
+    let hub = TestHub::with_notes();
+    let code = "const half = notes.halfNote();\nawait new Promise(resolve => setTimeout(resolve, 300));\nconst { notes: found } = await notes.listNotes();\nreturn [await half, found.length]";
+    let (_, envelope) = hub.exec(code);
+    assert_eq!(envelope["result"], json!(["two halves", 2]), "{envelope:#}");
+    assert_eq!(hub.calls("notes"), ["half_note", "list_notes"]);
 }
