@@ -131,6 +131,9 @@ impl Store for BrokenStore {
     async fn journal(&self, run: &RunId) -> Result<Vec<Entry>, StoreError> {
         self.inner.journal(run).await
     }
+    async fn journal_bytes(&self, run: &RunId) -> u64 {
+        self.inner.journal_bytes(run).await
+    }
     async fn put_blob(&self, digest: Digest, text: &str) -> Result<(), StoreError> {
         self.inner.put_blob(digest, text).await
     }

@@ -60,10 +60,19 @@ pub(super) async fn approve(
         }
         let envelope = hub.resume(&run, StopSignal::never()).await?;
         let envelope = ask_and_go_on(&hub, envelope).await?;
-        done = print_envelope(output, &envelope);
+        done = worse(done, print_envelope(output, &envelope));
     }
     hub.shut_down().await;
     Ok(done)
+}
+
+/// Over several runs the exit status is that of the worst: failed, then waiting, then done.
+fn worse(a: Done, b: Done) -> Done {
+    match (a, b) {
+        (Done::Failed, _) | (_, Done::Failed) => Done::Failed,
+        (Done::WaitsForPerson, _) | (_, Done::WaitsForPerson) => Done::WaitsForPerson,
+        (Done::Ok, Done::Ok) => Done::Ok,
+    }
 }
 
 fn call_number(text: &str) -> Result<Seq, Failed> {

@@ -12,9 +12,27 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
     check_profile(&arguments.profile)?;
     let hub = unattended()?;
     hub.ports().store().settings().await?;
-    if let Err(error) = serve_stdio(hub, arguments.profile).await {
+    let served = tokio::select! {
+        served = serve_stdio(hub.clone(), arguments.profile) => served,
+        () = told_to_end() => {
+            // Writes on their way settle; what a run has not sent stays for its resume.
+            hub.shut_down().await;
+            Ok(())
+        }
+    };
+    if let Err(error) = served {
         output.say(&format!("error: {error}"));
         return Ok(Done::Failed);
     }
     Ok(Done::Ok)
+}
+
+/// Completes when the system asks this process to end.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let ends = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let signals: Vec<_> = ends.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+    let waiting =
+        signals.into_iter().map(|mut signal| Box::pin(async move { signal.recv().await }));
+    futures::future::select_all(waiting).await;
 }

@@ -1,9 +1,9 @@
 //! `init`, `list`, `remove`, `refresh`.
 
 use super::output::{Done, Failed, Output};
-use super::wire::{hub_folder, unattended};
+use super::wire::{hub_folder, unattended, variable};
 use crate::model::ids::{HubId, ID_BYTES};
-use crate::model::source::{Settings, SourceRecord, Transport};
+use crate::model::source::{Settings, SourceRecord, Transport, shell_word};
 use crate::ports::Ports as _;
 use crate::ports::entropy::Entropy as _;
 use crate::ports::store::{LockName, Store as _, StoreError};
@@ -186,20 +186,20 @@ pub(super) async fn refresh(output: &Output, namespace: Option<&str>) -> Result<
     Ok(if failed { Done::Failed } else { Done::Ok })
 }
 
-/// What a person must see before they agree to a source.
+/// What a person must see before they agree to a source: everything the agreement covers, in full.
 pub(super) fn what_runs(record: &SourceRecord) -> String {
     let Transport::Stdio(command) = &record.transport;
-    let mut text = format!("  runs    {}\n  in      {}\n", record.transport.summary(), command.cwd);
-    if !command.set.is_empty() {
-        let set: Vec<String> = command
-            .set
-            .iter()
-            .map(|(name, value)| format!("{name}={}", crate::model::visible::one_line(value, 60)))
-            .collect();
-        let _ = writeln!(text, "  sets    {}", set.join(" "));
+    let (what, folder) = (record.transport.summary(), shell_word(&command.cwd));
+    let mut text = format!("  runs    {what}\n  in      {folder}\n");
+    for (name, value) in &command.set {
+        let _ = writeln!(text, "  sets    {name}={}", shell_word(value));
     }
     if !command.pass.is_empty() {
         let _ = writeln!(text, "  passes  {} from your environment", command.pass.join(", "));
+    }
+    if variable("PATH").is_none_or(|path| path != command.path) {
+        let path = shell_word(&command.path);
+        let _ = writeln!(text, "  finds   other programs in {path}, which is not your own PATH");
     }
     if let Some(warning) = super::add::unpinned(command) {
         let _ = writeln!(text, "  !       {warning}");

@@ -116,11 +116,7 @@ fn same_call(a: &Binding, b: &Binding) -> bool {
 
 fn matches(rule: &Rule, binding: &Binding) -> bool {
     rule.scope.tool.as_ref().is_none_or(|tool| *tool == binding.tool.raw)
-        && rule
-            .scope
-            .connection
-            .as_ref()
-            .is_none_or(|name| Some(name) == binding.connection.as_ref())
+        && rule.scope.connection.covers(binding.connection.as_ref())
         && rule.contract.is_none_or(|contract| contract == binding.contract)
 }
 
@@ -136,7 +132,7 @@ fn because(effect: Effect, reason: Because) -> Ruling {
 mod tests {
     use super::*;
     use crate::model::ids::SourceId;
-    use crate::model::policy::{Pin, Policy, Scope};
+    use crate::model::policy::{ConnectionScope, Pin, Policy, Scope};
     use crate::model::time::WallMs;
     use proptest::prelude::*;
 
@@ -169,7 +165,11 @@ mod tests {
             let (tool, connection) = scope.split_once('/').unwrap();
             let scope = Scope {
                 tool: (tool != "*").then(|| tool.parse().unwrap()),
-                connection: (connection != "*").then(|| connection.parse().unwrap()),
+                connection: match connection {
+                    "*" => ConnectionScope::Any,
+                    "-" => ConnectionScope::Without,
+                    name => ConnectionScope::Named(name.parse().unwrap()),
+                },
             };
             Rule { scope, effect, contract }
         });
@@ -233,6 +233,20 @@ mod tests {
             "work",
             true,
             "Deny: a rule denies this source",
+        );
+        check(
+            "allow post/-",
+            "post=v1",
+            "",
+            false,
+            "Allow: a rule allows this tool without a connection",
+        );
+        check(
+            "allow post/-",
+            "post=v1",
+            "work",
+            false,
+            "Ask: the tool does not declare itself read-only",
         );
         check("deny other/*", "post=v1", "", true, "Allow: the tool declares itself read-only");
         check("allow post/* ask post/*", "post=v1", "", true, "Ask: a rule asks about this tool");

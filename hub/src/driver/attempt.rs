@@ -9,6 +9,7 @@ use crate::model::envelope::Envelope;
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::Facts;
 use crate::model::journal::{Entry, StoredOutcome};
+use crate::model::json::parse_from_guest;
 use crate::model::run::{RunRecord, RunStatus, Snapshot};
 use crate::model::time::Tick;
 use crate::model::turn::{GuestEnd, GuestLimit, LookupKind, Turn, Yielded};
@@ -127,7 +128,7 @@ impl<P: Ports> Hub<P> {
         Ok(attempt.drive(stop, ended).await)
     }
 
-    async fn snapshot(&self, digest: Digest) -> Result<Snapshot, StoreError> {
+    pub(super) async fn snapshot(&self, digest: Digest) -> Result<Snapshot, StoreError> {
         let corrupt = |what: &str| StoreError::Corrupt {
             place: format!("blobs/{digest}"),
             what: what.to_owned(),
@@ -138,7 +139,10 @@ impl<P: Ports> Hub<P> {
     }
 
     /// The outcomes that a journal keeps as blobs.
-    async fn outcomes(&self, entries: &[Entry]) -> Result<BTreeMap<Digest, Outcome>, StoreError> {
+    pub(super) async fn outcomes(
+        &self,
+        entries: &[Entry],
+    ) -> Result<BTreeMap<Digest, Outcome>, StoreError> {
         let mut outcomes = BTreeMap::new();
         for entry in entries {
             if let Entry::Settled { outcome: StoredOutcome::Blob(digest), .. } = entry
@@ -159,6 +163,7 @@ impl<P: Ports> Attempt<P> {
         ending: impl Future<Output = ()> + Send,
     ) -> Ended {
         let mut stopped = false;
+        let mut deadline_told = false;
         let mut ending = std::pin::pin!(ending);
         let mut look = self.clock().tick().after(CANCEL_LOOK_EVERY);
         loop {
@@ -166,6 +171,7 @@ impl<P: Ports> Attempt<P> {
                 Some(input) => input,
                 None => {
                     let wake = self.wake.map_or(look, |wake| wake.min(look));
+                    let wake = if deadline_told { wake } else { wake.min(self.deadline) };
                     let hub = self.hub.clone();
                     let event = tokio::select! {
                         biased;
@@ -195,7 +201,10 @@ impl<P: Ports> Attempt<P> {
                                     self.queue.push_back(Input::Stop(StopBy::Person));
                                 }
                             }
-                            if self.wake.is_none_or(|wake| now < wake) {
+                            // The deadline counts during a step, too, when nothing else would wake.
+                            let late = !deadline_told && now >= self.deadline;
+                            deadline_told |= late;
+                            if !late && self.wake.is_none_or(|wake| now < wake) {
                                 continue;
                             }
                             self.wake = None;
@@ -207,6 +216,10 @@ impl<P: Ports> Attempt<P> {
             self.refresh_facts(&input).await;
             let mut effects = Vec::new();
             let now = self.clock().now();
+            if let Input::Begin { .. } = input {
+                let wall = Duration::from_millis(self.record.limits.wall_ms);
+                self.deadline = now.tick.after(wall);
+            }
             self.engine.handle(now, input, &mut effects);
             self.carry_out(effects).await;
             if let Some(ended) = self.ended.take() {
@@ -247,11 +260,16 @@ impl<P: Ports> Attempt<P> {
             *line = secrets.scrub(line);
         }
         match &mut yielded.end {
-            Some(
-                GuestEnd::Returned(Some(text)) | GuestEnd::NotJson(text) | GuestEnd::Syntax(text),
-            ) => {
-                *text = secrets.scrub(text);
+            // As a value: scrubbing its text could make it no JSON any more.
+            Some(GuestEnd::Returned(Some(text))) => {
+                if secrets.carries_secret(text)
+                    && let Ok(mut value) = parse_from_guest(text)
+                {
+                    secrets.scrub_value(&mut value);
+                    *text = value.to_string();
+                }
             }
+            Some(GuestEnd::NotJson(text) | GuestEnd::Syntax(text)) => *text = secrets.scrub(text),
             Some(GuestEnd::Threw { message, hint }) => {
                 *message = secrets.scrub(message);
                 *hint = hint.take().map(|hint| secrets.scrub(&hint));
@@ -316,8 +334,13 @@ impl<P: Ports> Attempt<P> {
                 self.engine.handle(now, Input::Facts(facts), &mut Vec::new());
             }
             Ok(_) => {}
+            // Ruling by what was known could send what a person has denied since. What this input
+            // brought is on its way to a journal that no longer matters: the attempt stops here.
             Err(error) => {
-                tracing::warn!(%error, "the store cannot be read; ruling by what was known")
+                let input = Input::AppendFailed(error.to_string());
+                let mut effects = Vec::new();
+                self.engine.handle(self.clock().now(), input, &mut effects);
+                self.carry_out(effects).await;
             }
         }
     }
@@ -326,7 +349,7 @@ impl<P: Ports> Attempt<P> {
         for effect in effects {
             if let Err(error) = self.carry_out_one(effect).await {
                 // What stands behind a failed append must not happen.
-                self.queue.push_back(Input::AppendFailed(error.to_string()));
+                self.queue.push_front(Input::AppendFailed(error.to_string()));
                 return;
             }
         }

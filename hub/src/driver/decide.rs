@@ -9,7 +9,7 @@ use crate::core::approvals::{Answer, Decision, Docket, NotDecided};
 use crate::core::runs::status;
 use crate::model::ids::RunId;
 use crate::model::journal::Question;
-use crate::model::policy::{Choice, Effect, Pin, Rule, Scope};
+use crate::model::policy::{Choice, ConnectionScope, Effect, Pin, Rule, Scope};
 use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
@@ -96,8 +96,11 @@ impl<P: Ports> Hub<P> {
         let now = self.ports().clock().wall();
         let decision = Docket::of(&entries).decide(answer, now)?;
         store.append(run, entries.len() as u64, &[decision.entry()], true).await?;
-        if decision.choice() == Choice::Always {
-            self.write_rule(&decision, now).await?;
+        if decision.choice() == Choice::Always
+            && let Err(error) = self.write_rule(&decision, now).await
+        {
+            // The call is allowed all the same; only the rule is missing.
+            tracing::warn!(%error, "the call is allowed, but the rule was not written: it will ask again");
         }
         Ok(())
     }
@@ -114,7 +117,7 @@ impl<P: Ports> Hub<P> {
         self.change_policy(source, &[(binding.contract, contract)], |policy| {
             let scope = Scope {
                 tool: Some(binding.tool.raw.clone()),
-                connection: binding.connection.clone(),
+                connection: ConnectionScope::of(binding.connection.as_ref()),
             };
             policy.rules.retain(|rule| rule.scope != scope || rule.effect == Effect::Deny);
             policy.rules.push(Rule {

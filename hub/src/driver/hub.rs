@@ -10,13 +10,14 @@ use crate::model::ids::{ID_BYTES, RunId, SourceId};
 use crate::model::limits::Limits;
 use crate::ports::Ports;
 use crate::ports::entropy::Entropy as _;
+use crate::ports::secrets::Secrets as _;
 use crate::ports::sources::Sources as _;
 use crate::ports::store::{Store as _, StoreError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedRwLockReadGuard, RwLock, watch};
 
 /// How long a lock on the hub is waited for.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -30,12 +31,20 @@ struct Inner<P: Ports> {
     ports: P,
     build: String,
     known: Mutex<Known<P>>,
-    /// Listings of this process that were taken in, by source.
-    listings: Mutex<BTreeMap<SourceId, u64>>,
+    /// What was taken in of each source by this process.
+    taken: Mutex<BTreeMap<SourceId, Arc<AsyncMutex<Option<Taken>>>>>,
     /// Raised when this process is about to end.
     ending: watch::Sender<bool>,
     /// Read by every attempt; written by whoever waits for all of them.
     attempts: Arc<RwLock<()>>,
+}
+
+/// A listing that was taken in, and the store's generation when it was: another process may have taken
+/// in another since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) number: u64,
+    pub(super) generation: u64,
 }
 
 struct Known<P: Ports> {
@@ -143,7 +152,7 @@ impl<P: Ports> Hub<P> {
             ports,
             build: build.into(),
             known,
-            listings: Mutex::default(),
+            taken: Mutex::default(),
             ending: watch::Sender::new(false),
             attempts: Arc::default(),
         };
@@ -196,10 +205,25 @@ impl<P: Ports> Hub<P> {
             return Ok(facts);
         }
         let facts = Arc::new(self.read_facts(generation).await?);
-        let mut known = self.known();
-        known.facts = Some(Arc::clone(&facts));
-        known.index = None;
+        let before = {
+            let mut known = self.known();
+            known.index = None;
+            known.facts.replace(Arc::clone(&facts))
+        };
+        self.close_gone(before.as_deref(), &facts).await;
         Ok(facts)
+    }
+
+    /// Ends connections to sources that were removed, or that nobody agrees to any more.
+    async fn close_gone(&self, before: Option<&Facts>, after: &Facts) {
+        let consented = |facts: &Facts, id: &SourceId| {
+            facts.sources.get(id).is_some_and(|source| source.record.is_consented())
+        };
+        for id in before.into_iter().flat_map(|before| before.sources.keys()) {
+            if !consented(after, id) {
+                self.ports().sources().close(id).await;
+            }
+        }
     }
 
     async fn read_facts(&self, generation: u64) -> Result<Facts, StoreError> {
@@ -214,6 +238,8 @@ impl<P: Ports> Hub<P> {
                 }
             };
             let id = record.id.clone();
+            // Known before anything of any source can carry them.
+            self.ports().secrets().know(&record.transport);
             let manifest = match store.manifest(&id).await {
                 Ok(manifest) => manifest,
                 Err(error) => {
@@ -257,10 +283,12 @@ impl<P: Ports> Hub<P> {
 
     async fn index(&self) -> Result<Arc<Index<P::Postings>>, StoreError> {
         let facts = self.facts().await?;
-        if let Some(index) = self.known().index.clone() {
-            return Ok(index);
+        let current =
+            |index: &&Arc<Index<P::Postings>>| index.facts().generation == facts.generation;
+        if let Some(index) = self.known().index.as_ref().filter(current) {
+            return Ok(Arc::clone(index));
         }
-        let index = Arc::new(Index::new(facts));
+        let index = Arc::new(Index::new(Arc::clone(&facts)));
         self.known().index = Some(Arc::clone(&index));
         Ok(index)
     }
@@ -297,7 +325,6 @@ impl<P: Ports> Hub<P> {
     }
 
     pub(super) fn scrub(&self, text: &str) -> String {
-        use crate::ports::secrets::Secrets as _;
         self.ports().secrets().scrub(text)
     }
 
@@ -305,10 +332,10 @@ impl<P: Ports> Hub<P> {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a listing was taken in; `false` if it was before.
-    pub(super) fn note_listing(&self, source: &SourceId, number: u64) -> bool {
-        let mut listings = self.inner.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        listings.insert(source.clone(), number) != Some(number)
+    /// The place where it is noted which listing of a source was taken in; held while one is.
+    pub(super) fn taken(&self, source: &SourceId) -> Arc<AsyncMutex<Option<Taken>>> {
+        let mut taken = self.inner.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(taken.entry(source.clone()).or_default())
     }
 
     fn random(&self) -> [u8; ID_BYTES] {

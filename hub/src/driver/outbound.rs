@@ -25,7 +25,7 @@ pub(super) async fn dial<P: Ports>(
     source: &SourceId,
     fresh: bool,
     deadline: Tick,
-) -> Result<(), ToolFailure> {
+) -> Result<u64, ToolFailure> {
     let record = record(facts, source)?;
     let wall = hub.ports().clock().wall();
     let listed_after = fresh.then(|| WallMs(wall.0.saturating_sub(LISTING_AGE_MS_MAX)));
@@ -39,7 +39,7 @@ pub(super) async fn dial<P: Ports>(
         let message = format!("what `{}` offers could not be stored: {error}", record.namespace);
         ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
     })?;
-    Ok(())
+    Ok(listing.number)
 }
 
 /// Sends one call, and turns its answer into what the journal and the guest get.
@@ -66,6 +66,7 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
     let outgoing = UpstreamCall {
         raw: call.tool.raw.clone(),
         arguments: call.arguments,
+        listing: call.listing,
         timeout_ms: call.timeout_ms,
         deadline,
         result_bytes_max: call.result_bytes_max,

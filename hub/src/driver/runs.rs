@@ -6,13 +6,14 @@ use super::hub::{Hub, HubError, LOCK_WAIT};
 use crate::core::approvals::Docket;
 use crate::core::code::prepare;
 use crate::core::engine::{pending_envelope, running_envelope};
-use crate::core::runs::status;
+use crate::core::runs::{status, summary};
 use crate::model::digest::Digest;
 use crate::model::envelope::{Envelope, EnvelopeStatus};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::ids::RunId;
 use crate::model::journal::{Entry, Question};
 use crate::model::run::{RUN_VERSION, RunRecord, RunStatus};
+use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::entropy::Entropy as _;
@@ -65,7 +66,7 @@ impl<P: Ports> Hub<P> {
             let ended = hub.attempt(record.clone(), stop.clone()).await;
             drop(lock);
             if matches!(&ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
-                hub.clone().drive_on(record, owner, stop);
+                hub.clone().drive_on(record, owner);
             }
             ended
         });
@@ -134,7 +135,7 @@ impl<P: Ports> Hub<P> {
                         let ended = hub.attempt(record.clone(), stop.clone()).await;
                         drop(lock);
                         if matches!(&ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
-                            hub.clone().drive_on(record, owner, stop);
+                            hub.clone().drive_on(record, owner);
                         }
                         ended
                     });
@@ -189,28 +190,35 @@ impl<P: Ports> Hub<P> {
 
     /// Watches a waiting run that this process began, and drives it on once nothing of it waits: pooled
     /// connections to upstreams hold state that no other process has.
-    fn drive_on(
-        self,
-        record: RunRecord,
-        owner: <P::Store as crate::ports::store::Store>::Lock,
-        stop: StopSignal,
-    ) {
+    fn drive_on(self, record: RunRecord, owner: <P::Store as crate::ports::store::Store>::Lock) {
         tokio::spawn(async move {
             let clock = self.ports().clock();
+            let store = self.ports().store();
+            // Parsing the journal five times a second for a day would cost more than the run did.
+            let mut seen = None;
+            let mut expires = WallMs(0);
             loop {
                 clock.sleep_until(clock.tick().after(LOOK_EVERY)).await;
-                let Ok(entries) = self.ports().store().journal(&record.id).await else { return };
+                let length = store.journal_bytes(&record.id).await;
+                if seen == Some(length) && clock.wall() < expires {
+                    continue;
+                }
+                let Ok(entries) = store.journal(&record.id).await else { return };
                 if status(&entries).is_final() {
                     return;
                 }
                 let docket = Docket::of(&entries);
+                seen = Some(length);
+                expires = docket.undecided().map(|q| q.expires).min().unwrap_or(WallMs(0));
                 if docket.undecided().next().is_some() && !docket.is_expired(clock.wall()) {
                     continue;
                 }
                 let name = LockName::Run(record.id.clone());
-                let Ok(lock) = self.ports().store().lock(name, LOCK_WAIT).await else { return };
-                let ended = self.attempt(record.clone(), stop.clone()).await;
+                let Ok(lock) = store.lock(name, LOCK_WAIT).await else { return };
+                // The client's request that began the run is answered; its cancellation means nothing here.
+                let ended = self.attempt(record.clone(), StopSignal::never()).await;
                 drop(lock);
+                seen = None;
                 if !matches!(ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
                     drop(owner);
                     return;
@@ -270,16 +278,20 @@ impl<P: Ports> Hub<P> {
             return Ok(status(&entries));
         }
         let failure = Failure::new(ErrorCode::RunCancelled, "a person cancelled the run");
+        let snapshot = self.snapshot(record.snapshot).await.unwrap_or_default();
+        let blobs = self.outcomes(&entries).await.unwrap_or_default();
+        let summary = summary(&entries, &snapshot, &blobs);
+        let notices = record.notices.iter().cloned().chain(summary.notices()).collect();
         let envelope = Box::new(Envelope {
             run_id: record.id.clone(),
             status: EnvelopeStatus::Cancelled,
             result: None,
             error: Some(failure),
             logs: Vec::new(),
-            calls: Vec::new(),
+            calls: summary.calls,
             pending: Vec::new(),
             truncated: None,
-            notices: record.notices.clone(),
+            notices,
         });
         let wall = self.ports().clock().wall();
         let entry = Entry::Ended { status: RunStatus::Cancelled, envelope, wall, cost_us: 0 };
@@ -305,6 +317,16 @@ impl<P: Ports> Hub<P> {
     /// # Errors
     /// They cannot be listed.
     pub async fn list_runs(&self) -> Result<Vec<(RunRecord, RunStatus)>, HubError> {
-        Ok(self.ports().store().runs().await?)
+        let store = self.ports().store();
+        let mut runs = store.runs().await?;
+        for (record, known) in &mut runs {
+            // What is kept beside a run may be older than its journal, if a process died in between.
+            if !known.is_final()
+                && let Ok(entries) = store.journal(&record.id).await
+            {
+                *known = status(&entries);
+            }
+        }
+        Ok(runs)
     }
 }

@@ -1,6 +1,6 @@
 //! Sources: added, listed, reviewed and removed. Only a person's command comes here.
 
-use super::hub::{Hub, HubError, LOCK_WAIT};
+use super::hub::{Hub, HubError, LOCK_WAIT, Taken};
 use crate::core::addresses::assign;
 use crate::core::contract::{Class, changes, class};
 use crate::model::contract::Contract;
@@ -8,7 +8,7 @@ use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::SourceId;
 use crate::model::names::{JsName, Namespace, RawToolName};
-use crate::model::policy::{Effect, Pin, Policy, Rule, Scope};
+use crate::model::policy::{ConnectionScope, Effect, Pin, Policy, Rule, Scope};
 use crate::model::source::{
     Consent, MANIFEST_VERSION, Manifest, ManifestTool, SourceRecord, Transport,
 };
@@ -177,30 +177,49 @@ impl<P: Ports> Hub<P> {
     }
 
     /// Takes in what a source offers: names are given, contracts compared, and the manifest written if
-    /// anything differs. A listing that was taken in before changes nothing.
+    /// anything differs. One listing of a source at a time, and it counts as taken in only once it is
+    /// stored: a ruling that follows must see it.
     pub(super) async fn take_listing(
         &self,
         source: &SourceId,
         listing: &Listing,
     ) -> Result<(), StoreError> {
-        if !self.note_listing(source, listing.number) {
-            return Ok(());
-        }
+        let taken = self.taken(source);
+        let mut taken = taken.lock().await;
         let store = self.ports().store();
-        let before = store.manifest(source).await.unwrap_or(None);
-        let manifest = self.manifest(listing, before.as_ref());
-        let same = before.as_ref().is_some_and(|before| {
-            before.tools == manifest.tools
-                && before.names == manifest.names
-                && before.notices == manifest.notices
-        });
-        if same {
+        let number = listing.number;
+        if *taken == Some(Taken { number, generation: store.generation().await? }) {
             return Ok(());
         }
-        let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
-        // Names are given under the lock, so that two processes never give one name twice.
-        let before = store.manifest(source).await.unwrap_or(None);
-        store.write_manifest(source, &self.manifest(listing, before.as_ref())).await
+        let same = {
+            let before = self.manifest_or_nothing(source).await?;
+            let manifest = self.manifest(listing, before.as_ref());
+            before.is_some_and(|before| {
+                before.tools == manifest.tools
+                    && before.names == manifest.names
+                    && before.notices == manifest.notices
+            })
+        };
+        if !same {
+            let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
+            // Names are given under the lock, so that two processes never give one name twice.
+            let before = self.manifest_or_nothing(source).await?;
+            store.write_manifest(source, &self.manifest(listing, before.as_ref())).await?;
+        }
+        *taken = Some(Taken { number, generation: store.generation().await? });
+        Ok(())
+    }
+
+    /// The manifest of a source. One that does not parse is as good as none; one that cannot be read, or
+    /// that a newer hub wrote, is an error: names given before must not be given anew.
+    async fn manifest_or_nothing(&self, source: &SourceId) -> Result<Option<Manifest>, StoreError> {
+        match self.ports().store().manifest(source).await {
+            Err(StoreError::Malformed { place, what }) => {
+                tracing::warn!(%place, %what, "a manifest does not parse and is written anew");
+                Ok(None)
+            }
+            other => other,
+        }
     }
 
     fn manifest(&self, listing: &Listing, before: Option<&Manifest>) -> Manifest {
@@ -317,7 +336,7 @@ impl<P: Ports> Hub<P> {
                         .pins
                         .insert(raw.clone(), Pin { contract: one.item.digest, reviewed: now });
                     if let Some(effect) = one.rule {
-                        let scope = Scope { tool: Some(raw), connection: None };
+                        let scope = Scope { tool: Some(raw), connection: ConnectionScope::Any };
                         policy.rules.retain(|rule| rule.scope != scope);
                         let contract = (effect == Effect::Allow).then_some(one.item.digest);
                         policy.rules.push(Rule { scope, effect, contract });

@@ -93,23 +93,55 @@ pub struct Scope {
     /// One tool, or every tool of the source.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tool: Option<RawToolName>,
-    /// One connection, or every one and none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub connection: Option<ConnectionName>,
+    /// Which calls of it, by connection.
+    #[serde(default)]
+    pub connection: ConnectionScope,
+}
+
+/// Which calls a rule covers, by the connection they use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionScope {
+    /// Every call.
+    #[default]
+    Any,
+    /// Calls that use none. What a person allowed then does not cover a credential added later.
+    Without,
+    /// Calls that use this one.
+    Named(ConnectionName),
+}
+
+impl ConnectionScope {
+    /// The scope of exactly the connection a call uses.
+    #[must_use]
+    pub fn of(connection: Option<&ConnectionName>) -> ConnectionScope {
+        connection.map_or(ConnectionScope::Without, |name| ConnectionScope::Named(name.clone()))
+    }
+
+    /// Does it cover a call on this connection?
+    #[must_use]
+    pub fn covers(&self, connection: Option<&ConnectionName>) -> bool {
+        match self {
+            ConnectionScope::Any => true,
+            ConnectionScope::Without => connection.is_none(),
+            ConnectionScope::Named(name) => Some(name) == connection,
+        }
+    }
 }
 
 impl Scope {
     /// How specific the scope is: tool and connection, tool, source and connection, source.
     #[must_use]
     pub fn rank(&self) -> u8 {
-        u8::from(self.tool.is_some()) * 2 + u8::from(self.connection.is_some())
+        u8::from(self.tool.is_some()) * 2 + u8::from(self.connection != ConnectionScope::Any)
     }
 
     fn sentence(&self) -> String {
         let what = if self.tool.is_some() { "this tool" } else { "this source" };
         match &self.connection {
-            Some(connection) => format!("{what} on connection `{connection}`"),
-            None => what.to_owned(),
+            ConnectionScope::Any => what.to_owned(),
+            ConnectionScope::Without => format!("{what} without a connection"),
+            ConnectionScope::Named(name) => format!("{what} on connection `{name}`"),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::ids::{HubId, SourceId};
 use super::limits::LoweredLimits;
 use super::names::{ConnectionName, JsName, Namespace, RawToolName};
 use super::time::WallMs;
+use super::visible::visible;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -131,17 +132,14 @@ impl Transport {
     }
 }
 
-/// `text` as one word of a POSIX shell command line, with control characters escaped.
-fn shell_word(text: &str) -> String {
+/// `text` as one word of a POSIX shell command line, with everything that hides written out.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
     }
-    let visible: String = text
-        .chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] })
-        .collect();
-    format!("'{}'", visible.replace('\'', r"'\''"))
+    format!("'{}'", visible(text, false).replace('\'', r"'\''"))
 }
 
 /// A person's agreement to run or reach exactly one thing.

@@ -1,11 +1,15 @@
 //! Secrets, as everyone but their own adapter may use them: to have text scrubbed, and to be told whether
 //! text carries one.
 
-use crate::model::source::StdioCommand;
+use crate::model::source::{StdioCommand, Transport};
 use serde_json::Value;
 
 /// Secrets, and the scrubber that knows them.
 pub trait Secrets: Send + Sync + 'static {
+    /// Learns the values a source is to get, so that they are scrubbed from here on, whether it is ever
+    /// started or not.
+    fn know(&self, transport: &Transport);
+
     /// The environment a source's child gets: a small safe one, the plain settings, and the passed-on
     /// variables. From here on every passed-on value is scrubbed from everything.
     ///

@@ -66,6 +66,8 @@ pub struct UpstreamCall {
     pub raw: RawToolName,
     /// The exact arguments, keys sorted.
     pub arguments: Value,
+    /// The listing by which it was allowed; a source that has another by then sends nothing.
+    pub listing: u64,
     /// Milliseconds it may take without progress.
     pub timeout_ms: u64,
     /// When it must be over, whatever progress there is.

@@ -37,7 +37,7 @@ pub trait Store: Send + Sync + 'static {
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Lock, StoreError>> + Send;
 
-    /// A counter that every change to sources, manifests, policies and connections moves.
+    /// A number that every change to sources, manifests, policies and connections moves.
     ///
     /// # Errors
     /// It cannot be read.
@@ -158,6 +158,9 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `Corrupt` when any other line is damaged.
     fn journal(&self, run: &RunId) -> impl Future<Output = Result<Vec<Entry>, StoreError>> + Send;
+
+    /// How many bytes a journal has, or another number that moves whenever it grows.
+    fn journal_bytes(&self, run: &RunId) -> impl Future<Output = u64> + Send;
 
     /// Appends `entries` behind the first `after` ones, under the run's lock. With `durable`, `Ok` means
     /// that these and all before them survive a crash.

@@ -1,6 +1,6 @@
 //! Secrets that are a list of values, scrubbed as they are.
 
-use hub::model::source::StdioCommand;
+use hub::model::source::{StdioCommand, Transport};
 use hub::ports::secrets::{Secrets, SecretsError};
 use serde_json::Value;
 
@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct SimSecrets(pub Vec<String>);
 
 impl Secrets for SimSecrets {
+    fn know(&self, _transport: &Transport) {}
+
     fn environment(&self, command: &StdioCommand) -> Result<Vec<(String, String)>, SecretsError> {
         match command.pass.first() {
             Some(name) => Err(SecretsError::NotSet(name.clone())),

@@ -206,6 +206,10 @@ impl Store for SimStore {
         Ok(self.lock_disk().runs.get(run).map(|stored| stored.entries.clone()).unwrap_or_default())
     }
 
+    async fn journal_bytes(&self, run: &RunId) -> u64 {
+        self.lock_disk().runs.get(run).map_or(0, |stored| stored.entries.len() as u64)
+    }
+
     async fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> Result<(), StoreError> {
         self.faults
             .effect(|| {

@@ -1,8 +1,11 @@
-//! Both sandboxes pass one suite.
+//! Both sandboxes pass one suite, and each keeps promises of its own.
 
 use hub::adapters::sandbox::{InlineSandbox, WorkerSandbox};
-use hub::ports::sandbox::Sandbox;
-use sim::conformance::sandbox::{Kind, TOPICS, mismatches, read};
+use hub::model::time::LogicalMs;
+use hub::model::turn::{Delivery, GuestEnd, GuestLimit, Turn, Yielded};
+use hub::ports::sandbox::{Guest, Sandbox, SandboxError};
+use sim::conformance::sandbox::{Case, Kind, TOPICS, mismatches, program, read, transcript};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 #[tokio::test]
@@ -15,17 +18,108 @@ async fn the_worker_sandbox_does_what_every_sandbox_must() {
     check(&workers(), Kind::Worker).await;
 }
 
+#[tokio::test]
+async fn guests_at_once_do_not_disturb_each_other() {
+    let sandbox = workers();
+    let endless = case("Array.prototype.reverse.call({ length: 2 ** 31 });", 300);
+    let quick =
+        case("globalThis.n = (globalThis.n ?? 0) + 1;\nreturn [n, crypto.randomUUID()];", 1_000);
+    let (stuck, a, b, c) = tokio::join!(
+        transcript(&sandbox, &endless),
+        transcript(&sandbox, &quick),
+        transcript(&sandbox, &quick),
+        transcript(&sandbox, &quick),
+    );
+    assert_eq!(stuck, "killed compute");
+    assert_eq!(a, transcript(&InlineSandbox, &quick).await);
+    assert!(a == b && b == c, "{a} {b} {c}");
+}
+
+#[tokio::test]
+async fn a_guest_outlives_the_sandbox_that_opened_it() {
+    let sandbox = workers();
+    let mut guest = sandbox.open(program(&case("return 7;", 1_000)).unwrap()).await.unwrap();
+    drop(sandbox);
+    assert_eq!(
+        start(&mut guest, 1_000).await.unwrap().end,
+        Some(GuestEnd::Returned(Some("7".to_owned())))
+    );
+}
+
+#[tokio::test]
+async fn a_killed_guest_stays_dead() {
+    let code = "Array.prototype.reverse.call({ length: 2 ** 31 });";
+    let mut guest = workers().open(program(&case(code, 30)).unwrap()).await.unwrap();
+    assert_eq!(start(&mut guest, 30).await, Err(SandboxError::Killed(GuestLimit::Compute)));
+    assert!(matches!(start(&mut guest, 30).await, Err(SandboxError::Crashed(_))));
+}
+
+#[tokio::test]
+async fn a_program_that_is_no_worker_of_this_build_is_refused() {
+    let refusal = async |program: &str, build: &str| {
+        let sandbox = WorkerSandbox::new(PathBuf::from(program), build.to_owned()).unwrap();
+        transcript(&sandbox, &case("return 1;", 1_000)).await
+    };
+    let worker = env!("CARGO_BIN_EXE_sim");
+    assert_eq!(
+        refusal(worker, "another build").await,
+        "unavailable: the program on disk was replaced while this process ran; restart it"
+    );
+    assert_eq!(
+        refusal("/nonexistent/hub", hub::cli::BUILD).await,
+        "unavailable: No such file or directory (os error 2)"
+    );
+    // `true` ends without a word.
+    let silent = refusal("true", hub::cli::BUILD).await;
+    assert!(silent.starts_with("unavailable: "), "{silent}");
+}
+
+#[tokio::test]
+async fn an_inline_guest_belongs_to_its_thread() {
+    let mut guest = InlineSandbox.open(program(&case("return 1;", 1_000)).unwrap()).await.unwrap();
+    let elsewhere = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(start(&mut guest, 1_000))
+    });
+    assert!(matches!(elsewhere.join().unwrap(), Err(SandboxError::Crashed(_))));
+}
+
+#[test]
+fn a_case_that_does_not_read_is_named() {
+    let error = |text: &str| format!("{:#}", read(text).unwrap_err());
+    assert_eq!(
+        error("=== a\nreturn 1;\n---\n> x1 2\n"),
+        "in the case `a`: `x1 2`: a delivery begins with c, t or l"
+    );
+    assert_eq!(
+        error("=== a | sede 1\n\n---\n"),
+        "in the case `a | sede 1`: there is no option `sede`"
+    );
+    assert_eq!(error("=== a\nreturn 1;\n"), "in the case `a`: a case has a transcript after `---`");
+}
+
 async fn check<S: Sandbox>(sandbox: &S, kind: Kind) {
     let mut found = String::new();
     for (topic, text) in TOPICS {
         let cases = read(text).unwrap();
         for mismatch in mismatches(sandbox, kind, &cases).await {
-            found.push_str(&format!("\n[{topic}]\n{mismatch}"));
+            writeln!(found, "\n[{topic}]\n{mismatch}").unwrap();
         }
     }
     assert!(found.is_empty(), "{found}");
 }
 
 fn workers() -> WorkerSandbox {
-    WorkerSandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_sim")), hub::cli::BUILD.to_owned()).unwrap()
+    WorkerSandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_sim")), hub::cli::BUILD.to_owned())
+        .unwrap()
+}
+
+fn case(code: &str, budget_ms: u64) -> Case {
+    let text = format!("=== inline | raw, budget_ms {budget_ms}\n{code}\n---\n");
+    read(&text).unwrap().remove(0)
+}
+
+async fn start<G: Guest>(guest: &mut G, budget_ms: u64) -> Result<Yielded, SandboxError> {
+    let turn = Turn { delivery: Delivery::Start, at: LogicalMs(0), budget_us: budget_ms * 1000 };
+    guest.step(turn).await
 }

@@ -43,7 +43,7 @@ struct Inner {
     preselected: Preselected,
     /// Read to say how long a question is still open.
     wall: fn() -> WallMs,
-    waiting: Mutex<VecDeque<Question>>,
+    waiting: Mutex<VecDeque<(RunId, Question)>>,
 }
 
 impl TerminalPerson {
@@ -85,7 +85,7 @@ impl TerminalPerson {
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Question>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<(RunId, Question)>> {
         self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,21 +182,28 @@ fn question_text(question: &Question, now: WallMs) -> String {
 }
 
 impl Person for TerminalPerson {
-    async fn publish(&self, _run: &RunRecord, questions: &[Question]) {
+    async fn publish(&self, run: &RunRecord, questions: &[Question]) {
         let wanted = self.inner.preselected.call;
-        *self.waiting() =
-            questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq)).cloned().collect();
+        let mut waiting = self.waiting();
+        waiting.retain(|(known, _)| *known != run.id);
+        let asked = questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq));
+        waiting.extend(asked.map(|question| (run.id.clone(), question.clone())));
     }
 
-    async fn next_answer(&self, _run: &RunId) -> Option<Answer> {
-        let question = self.waiting().pop_front()?;
+    async fn next_answer(&self, run: &RunId) -> Option<Answer> {
+        let question = {
+            let mut waiting = self.waiting();
+            let at = waiting.iter().position(|(known, _)| known == run)?;
+            waiting.remove(at)?.1
+        };
         let this = self.clone();
         let answer = tokio::task::spawn_blocking(move || this.ask(&question)).await.ok()??;
         if is_wide(answer.choice) {
             // One answer covers every call of the tool; they are not asked about again.
             let binding = &answer.binding;
-            self.waiting().retain(|q| {
-                q.binding.tool != binding.tool
+            self.waiting().retain(|(known, q)| {
+                known != run
+                    || q.binding.tool != binding.tool
                     || q.binding.connection != binding.connection
                     || q.binding.contract != binding.contract
             });
@@ -210,8 +217,8 @@ impl Person for TerminalPerson {
         }
     }
 
-    async fn withdraw(&self, _run: &RunId) {
-        self.waiting().clear();
+    async fn withdraw(&self, run: &RunId) {
+        self.waiting().retain(|(known, _)| known != run);
     }
 }
 

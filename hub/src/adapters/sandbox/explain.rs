@@ -56,8 +56,7 @@ pub(super) fn missing_global<'a>(
     }
     let namespaces: Vec<&str> = namespaces.collect();
     let close = nearest(name, namespaces.iter().copied(), 3);
-    let listed =
-        if close.is_empty() { namespaces.into_iter().take(12).collect() } else { close };
+    let listed = if close.is_empty() { namespaces.into_iter().take(12).collect() } else { close };
     if listed.is_empty() {
         return None;
     }

@@ -195,10 +195,12 @@ impl Guest {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // A microtask threw, as a timer may; or a limit was met in one.
-                Err(_) => match self.context.with(|ctx| caught(&ctx, &self.host, self.inner.clone())) {
-                    Stuck::Threw(_) if self.ended => {}
-                    stuck => return Err(stuck),
-                },
+                Err(_) => {
+                    match self.context.with(|ctx| caught(&ctx, &self.host, self.inner.clone())) {
+                        Stuck::Threw(_) if self.ended => {}
+                        stuck => return Err(stuck),
+                    }
+                }
             }
         }
     }

@@ -264,7 +264,12 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
     Ok(object)
 }
 
-fn decode<'js>(ctx: &Ctx<'js>, bytes: &TypedArray<'js, u8>, fatal: bool, first: bool) -> Result<Value<'js>> {
+fn decode<'js>(
+    ctx: &Ctx<'js>,
+    bytes: &TypedArray<'js, u8>,
+    fatal: bool,
+    first: bool,
+) -> Result<Value<'js>> {
     use rquickjs::IntoJs as _;
     let bytes = super::raw::bytes(bytes);
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").filter(|_| first).unwrap_or(&bytes);

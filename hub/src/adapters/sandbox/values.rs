@@ -96,7 +96,9 @@ pub(super) fn is_out_of_memory(value: &Value<'_>, low: bool) -> bool {
         return true;
     }
     let error = value.as_object().filter(|object| object.is_error());
-    let says = |key, text: &str| error.is_some_and(|it| it.get::<_, String>(key).is_ok_and(|it| it == text));
+    let says = |key, text: &str| {
+        error.is_some_and(|it| it.get::<_, String>(key).is_ok_and(|it| it == text))
+    };
     says("name", "InternalError") && says("message", "out of memory")
 }
 

@@ -1,7 +1,7 @@
 //! Secrets that a person's own environment holds: handed on to the sources that declare them.
 
 use super::scrub::Scrubber;
-use crate::model::source::StdioCommand;
+use crate::model::source::{StdioCommand, Transport};
 use crate::ports::secrets::{Secrets, SecretsError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -48,6 +48,13 @@ impl EnvironmentSecrets {
 }
 
 impl Secrets for EnvironmentSecrets {
+    fn know(&self, transport: &Transport) {
+        let Transport::Stdio(command) = transport;
+        for value in command.pass.iter().filter_map(|name| self.variables.get(name)) {
+            self.scrubber.write().unwrap_or_else(PoisonError::into_inner).add(value);
+        }
+    }
+
     fn environment(&self, command: &StdioCommand) -> Result<Vec<(String, String)>, SecretsError> {
         let mut environment: BTreeMap<String, String> = SAFE
             .iter()

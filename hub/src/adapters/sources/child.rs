@@ -1,6 +1,7 @@
 //! A server's process: its own group, a small environment, and the tail of its error output.
 #![expect(clippy::disallowed_methods, reason = "waits for processes and drains what they print")]
 
+use crate::model::json::cut;
 use crate::model::source::StdioCommand;
 use crate::model::visible::one_line;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -13,10 +14,15 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// Lines of error output that are kept.
 const TAIL_LINES: usize = 40;
-/// Bytes of one such line that are read; the rest of a longer one is dropped.
-const TAIL_LINE_BYTES: u64 = 2048;
+/// Bytes of one such line that are kept.
+const TAIL_LINE_BYTES: usize = 2048;
+/// Bytes of one line that are read at a time; a longer one is taken in pieces.
+const LINE_BYTES_READ: u64 = 64 * 1024;
 /// How long a server may take to end once its input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Takes secrets out of text.
+pub(super) type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A running server. Dropping it kills its whole group.
 #[derive(Debug)]
@@ -30,6 +36,7 @@ impl ServerProcess {
     pub(super) fn start(
         command: &StdioCommand,
         environment: Vec<(String, String)>,
+        scrub: Scrub,
     ) -> std::io::Result<(ServerProcess, ChildStdin, ChildStdout)> {
         let mut child = Command::new(&command.program)
             .args(&command.args)
@@ -45,7 +52,7 @@ impl ServerProcess {
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(keep_tail(stderr, Arc::clone(&tail)));
+            tokio::spawn(keep_tail(stderr, Arc::clone(&tail), scrub));
         }
         match child.stdin.take().zip(child.stdout.take()) {
             Some((stdin, stdout)) => Ok((ServerProcess { child, group, tail }, stdin, stdout)),
@@ -98,15 +105,17 @@ impl Drop for ServerProcess {
 }
 
 /// Reads error output for ever, keeping only its last lines: a server must never block on it.
-async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>) {
+async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>, scrub: Scrub) {
     let mut reader = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();
-        let read = (&mut reader).take(TAIL_LINE_BYTES).read_until(b'\n', &mut line).await;
+        let read = (&mut reader).take(LINE_BYTES_READ).read_until(b'\n', &mut line).await;
         if !matches!(read, Ok(bytes) if bytes > 0) {
             return;
         }
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        // Scrubbed whole, then cut: half a secret is one, too.
+        let text = scrub(String::from_utf8_lossy(&line).trim_end());
+        let text = cut(&text, TAIL_LINE_BYTES).to_owned();
         if text.is_empty() {
             continue;
         }

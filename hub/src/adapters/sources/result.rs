@@ -8,6 +8,10 @@ use std::collections::BTreeSet;
 
 /// Tools one source may list.
 const TOOLS_MAX: usize = 20_000;
+/// Bytes of one tool as JSON; a larger one is dropped with a notice.
+const TOOL_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of all tools of one source.
+const LISTING_BYTES_MAX: usize = 32 << 20;
 /// Notices kept of one listing.
 const NOTICES_MAX: usize = 50;
 
@@ -18,6 +22,7 @@ pub(super) struct Pages {
     pub(super) notices: Vec<String>,
     names: BTreeSet<String>,
     cursors: BTreeSet<String>,
+    bytes: usize,
 }
 
 impl Pages {
@@ -38,7 +43,7 @@ impl Pages {
             self.notice("the list repeats a page; what came before is kept".to_owned());
             return Ok(None);
         }
-        if self.tools.len() >= TOOLS_MAX {
+        if self.tools.len() >= TOOLS_MAX || self.bytes > LISTING_BYTES_MAX {
             self.notice(format!("only the first {TOOLS_MAX} tools are kept"));
             return Ok(None);
         }
@@ -61,6 +66,19 @@ impl Pages {
                         "the tool `{}` was dropped: its name is too long",
                         one_line(name, 60)
                     ));
+                }
+                let bytes = contract.canonical().len();
+                if bytes > TOOL_BYTES_MAX {
+                    let kilobytes = bytes / 1024;
+                    return self.notice(format!(
+                        "the tool `{}` was dropped: it describes itself in {kilobytes} KB",
+                        one_line(name, 60)
+                    ));
+                }
+                self.bytes += bytes;
+                if self.bytes > LISTING_BYTES_MAX {
+                    return self
+                        .notice("the list is too large; what came first is kept".to_owned());
                 }
                 if self.tools.len() < TOOLS_MAX {
                     self.names.insert(name.to_owned());

@@ -1,7 +1,7 @@
 //! One connection to one server: opened, listed, called, closed.
 #![expect(clippy::disallowed_methods, reason = "deadlines around a protocol library that has none")]
 
-use super::child::ServerProcess;
+use super::child::{Scrub, ServerProcess};
 use super::result::{Pages, call_result};
 use super::transport::Lines;
 use crate::model::call::UpstreamResult;
@@ -18,7 +18,7 @@ use rmcp::service::{
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pages of one listing.
@@ -27,7 +27,7 @@ const PAGES_MAX: usize = 1_000;
 /// The hub as a client: it offers servers nothing, and notes when their tools change.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HubClient {
-    changed: Arc<AtomicBool>,
+    changes: Arc<AtomicU64>,
 }
 
 impl ClientHandler for HubClient {
@@ -37,14 +37,16 @@ impl ClientHandler for HubClient {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::SeqCst);
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// An open connection.
 pub(super) struct Session {
     service: RunningService<RoleClient, HubClient>,
-    changed: Arc<AtomicBool>,
+    changes: Arc<AtomicU64>,
+    /// Changes announced before the listing began; more since make it stale.
+    listed_at: u64,
     process: ServerProcess,
     /// What was agreed to when it was opened.
     pub(super) transport: Digest,
@@ -59,20 +61,29 @@ impl Session {
         environment: &[(String, String)],
         transport: Digest,
         within: Duration,
+        scrub: &Scrub,
     ) -> Result<Session, String> {
         let modern = ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         };
         let mut first = None;
         for mode in [ClientLifecycleMode::Initialize, modern] {
-            let (mut process, stdin, stdout) = ServerProcess::start(command, environment.to_vec())
-                .map_err(|error| format!("the command could not be started: {error}"))?;
+            let (mut process, stdin, stdout) =
+                ServerProcess::start(command, environment.to_vec(), scrub.clone())
+                    .map_err(|error| format!("the command could not be started: {error}"))?;
             let client = HubClient::default();
-            let changed = Arc::clone(&client.changed);
+            let changes = Arc::clone(&client.changes);
             let lines = Lines::new(stdout, stdin, Arc::new(AtomicU64::new(0)));
             match tokio::time::timeout(within, client.serve_with_lifecycle(lines, mode)).await {
                 Ok(Ok(service)) => {
-                    return Ok(Session { service, changed, process, transport, listing: None });
+                    return Ok(Session {
+                        service,
+                        changes,
+                        listed_at: 0,
+                        process,
+                        transport,
+                        listing: None,
+                    });
                 }
                 Ok(Err(error)) => {
                     let refused =
@@ -103,9 +114,20 @@ impl Session {
         !self.service.peer().is_transport_closed()
     }
 
-    /// Has the server said that its tools changed since the last listing?
+    /// Has the server said that its tools changed since the listing at hand began?
     pub(super) fn has_changed(&self) -> bool {
-        self.changed.load(Ordering::SeqCst)
+        self.changes.load(Ordering::SeqCst) != self.listed_at
+    }
+
+    /// Keeps a listing that began after `announced` changes.
+    pub(super) fn keep(&mut self, listing: Arc<Listing>, announced: u64) {
+        self.listed_at = announced;
+        self.listing = Some(listing);
+    }
+
+    /// How many changes the server has announced.
+    pub(super) fn announced(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     pub(super) fn peer(&self) -> Peer<RoleClient> {
@@ -114,7 +136,6 @@ impl Session {
 
     /// Reads every page of the server's tools.
     pub(super) async fn list(&self, within: Duration) -> Result<Pages, String> {
-        self.changed.store(false, Ordering::SeqCst);
         let listed = tokio::time::timeout(within, self.list_pages()).await;
         listed.unwrap_or_else(|_| {
             Err(format!("the server did not list its tools within {} s", within.as_secs()))

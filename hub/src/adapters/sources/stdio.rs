@@ -1,16 +1,19 @@
 //! The pool: one connection per source, opened when it is first needed, reopened with backoff.
 
+use super::child::Scrub;
 use super::session::{Session, call};
 use crate::model::call::UpstreamResult;
+use crate::model::digest::Digest;
 use crate::model::ids::SourceId;
 use crate::model::source::{SourceRecord, Transport};
 use crate::model::time::{Tick, WallMs};
 use crate::ports::clock::Clock;
 use crate::ports::secrets::Secrets;
 use crate::ports::sources::{CallError, Listing, Sources, UpstreamCall};
+use rmcp::service::{Peer, RoleClient};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Wait before a server that failed is started again: doubled each time, up to the longest.
@@ -21,17 +24,40 @@ const BACKOFF_LONGEST: Duration = Duration::from_secs(30);
 pub struct StdioSources<S, C> {
     secrets: Arc<S>,
     clock: C,
-    slots: Mutex<BTreeMap<SourceId, Arc<tokio::sync::Mutex<Slot>>>>,
+    slots: Mutex<BTreeMap<SourceId, Arc<Slot>>>,
     listings: AtomicU64,
 }
 
+/// One source's place in the pool.
 #[derive(Default)]
 struct Slot {
+    /// Held while the source is started or listed.
+    state: tokio::sync::Mutex<State>,
+    /// What calls need; never held while anything is waited for.
+    ready: Mutex<Option<Ready>>,
+}
+
+#[derive(Default)]
+struct State {
     session: Option<Session>,
     failures: u32,
     /// Not started again before this.
     not_before: Tick,
     last_failure: String,
+}
+
+/// A connection that calls may use, and the listing by which they are allowed.
+#[derive(Clone)]
+struct Ready {
+    peer: Peer<RoleClient>,
+    transport: Digest,
+    listing: u64,
+}
+
+impl Slot {
+    fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<S: Secrets, C: Clock> StdioSources<S, C> {
@@ -41,7 +67,7 @@ impl<S: Secrets, C: Clock> StdioSources<S, C> {
         StdioSources { secrets, clock, slots: Mutex::default(), listings: AtomicU64::new(0) }
     }
 
-    fn slot(&self, source: &SourceId) -> Arc<tokio::sync::Mutex<Slot>> {
+    fn slot(&self, source: &SourceId) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(slots.entry(source.clone()).or_default())
     }
@@ -53,13 +79,13 @@ impl<S: Secrets, C: Clock> StdioSources<S, C> {
     async fn open(
         &self,
         source: &SourceRecord,
-        slot: &mut Slot,
+        state: &mut State,
         deadline: Tick,
     ) -> Result<(), CallError> {
         let now = self.clock.tick();
-        if now < slot.not_before {
-            let seconds = slot.not_before.since(now).as_secs() + 1;
-            let why = format!("{} (tried again in {seconds} s)", slot.last_failure);
+        if now < state.not_before {
+            let seconds = state.not_before.since(now).as_secs() + 1;
+            let why = format!("{} (tried again in {seconds} s)", state.last_failure);
             return Err(CallError::NotSent(why));
         }
         let Transport::Stdio(command) = &source.transport;
@@ -67,47 +93,47 @@ impl<S: Secrets, C: Clock> StdioSources<S, C> {
             .secrets
             .environment(command)
             .map_err(|error| CallError::NotSent(error.to_string()))?;
-        match Session::open(command, &environment, source.transport.digest(), self.left(deadline))
-            .await
-        {
+        let secrets = Arc::clone(&self.secrets);
+        let scrub: Scrub = Arc::new(move |text| secrets.scrub(text));
+        let within = self.left(deadline);
+        let digest = source.transport.digest();
+        match Session::open(command, &environment, digest, within, &scrub).await {
             Ok(session) => {
-                slot.session = Some(session);
-                slot.failures = 0;
+                state.session = Some(session);
+                state.failures = 0;
                 Ok(())
             }
-            Err(why) => Err(self.failed(slot, why)),
+            Err(why) => Err(self.failed(state, why)),
         }
     }
 
-    fn failed(&self, slot: &mut Slot, why: String) -> CallError {
-        let wait = BACKOFF_FIRST.saturating_mul(1 << slot.failures.min(16)).min(BACKOFF_LONGEST);
-        slot.failures = slot.failures.saturating_add(1);
-        slot.not_before = self.clock.tick().after(wait);
-        slot.last_failure.clone_from(&why);
+    fn failed(&self, state: &mut State, why: String) -> CallError {
+        let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.min(16));
+        state.failures = state.failures.saturating_add(1);
+        state.not_before = self.clock.tick().after(doubled.min(BACKOFF_LONGEST));
+        state.last_failure.clone_from(&why);
         CallError::NotSent(why)
     }
-}
 
-impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
-    async fn dial(
+    async fn dial_slot(
         &self,
         source: &SourceRecord,
+        slot: &Slot,
+        state: &mut State,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
-        let slot = self.slot(&source.id);
-        let mut slot = slot.lock().await;
-        let usable = slot.session.as_ref().is_some_and(|session| {
-            session.is_open() && session.transport == source.transport.digest()
-        });
+        let digest = source.transport.digest();
+        let usable = state.session.as_ref().is_some_and(|s| s.is_open() && s.transport == digest);
         if !usable {
-            if let Some(old) = slot.session.take() {
+            *slot.ready() = None;
+            if let Some(old) = state.session.take() {
                 old.close().await;
             }
-            self.open(source, &mut slot, deadline).await?;
+            self.open(source, state, deadline).await?;
         }
         let within = self.left(deadline);
-        let Some(session) = slot.session.as_mut() else {
+        let Some(session) = state.session.as_mut() else {
             return Err(CallError::NotSent("the connection is closed".to_owned()));
         };
         if let Some(listing) = &session.listing
@@ -116,6 +142,7 @@ impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
         {
             return Ok(Arc::clone(listing));
         }
+        let announced = session.announced();
         match session.list(within).await {
             Ok(pages) => {
                 let (server, protocol) = session.identity();
@@ -127,19 +154,40 @@ impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
                     tools: pages.tools,
                     notices: pages.notices,
                 });
-                session.listing = Some(Arc::clone(&listing));
+                session.keep(Arc::clone(&listing), announced);
+                let ready =
+                    Ready { peer: session.peer(), transport: digest, listing: listing.number };
+                *slot.ready() = Some(ready);
                 Ok(listing)
             }
+            // A server that lives may be in the middle of somebody else's write: it is left alone.
+            Err(why) if session.is_open() => Err(CallError::NotSent(why)),
             Err(why) => {
-                let why = if session.is_open() {
-                    why
-                } else {
-                    format!("{why}; {}", session.obituary().await)
-                };
-                slot.session = None;
-                Err(self.failed(&mut slot, why))
+                let why = format!("{why}; {}", session.obituary().await);
+                *slot.ready() = None;
+                state.session = None;
+                Err(self.failed(state, why))
             }
         }
+    }
+}
+
+impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
+    async fn dial(
+        &self,
+        source: &SourceRecord,
+        listed_after: Option<WallMs>,
+        deadline: Tick,
+    ) -> Result<Arc<Listing>, CallError> {
+        let slot = self.slot(&source.id);
+        let mut state = tokio::select! {
+            biased;
+            state = slot.state.lock() => state,
+            () = self.clock.sleep_until(deadline) => {
+                return Err(CallError::NotSent("the server is still being started".to_owned()));
+            }
+        };
+        self.dial_slot(source, &slot, &mut state, listed_after, deadline).await
     }
 
     async fn call(
@@ -148,25 +196,26 @@ impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
         outgoing: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
         let slot = self.slot(&source.id);
-        let peer = {
-            let slot = slot.lock().await;
-            let session = slot
-                .session
-                .as_ref()
-                .filter(|session| session.transport == source.transport.digest());
-            session
-                .map(Session::peer)
-                .ok_or_else(|| CallError::NotSent("the source is not connected".to_owned()))?
+        let ready = slot.ready().clone().filter(|ready| {
+            ready.transport == source.transport.digest() && ready.listing == outgoing.listing
+        });
+        let Some(Ready { peer, .. }) = ready else {
+            let why = "the server was started or listed anew just before the call; call again";
+            return Err(CallError::NotSent(why.to_owned()));
         };
         let within = self.left(outgoing.deadline);
         match call(&peer, outgoing, within).await {
             Err(CallError::Lost(why)) if peer.is_transport_closed() => {
-                let mut slot = slot.lock().await;
-                let words = match slot.session.as_mut() {
-                    Some(session) if !session.is_open() => session.obituary().await,
-                    Some(_) | None => String::new(),
+                // Its last words help, but nobody waits for a source that is being started anew.
+                let words = match slot.state.try_lock() {
+                    Ok(mut state) => match state.session.as_mut().filter(|s| !s.is_open()) {
+                        Some(session) => session.obituary().await,
+                        None => String::new(),
+                    },
+                    Err(_) => String::new(),
                 };
-                Err(CallError::Lost(if words.is_empty() { why } else { format!("{why}; {words}") }))
+                let why = if words.is_empty() { why } else { format!("{why}; {words}") };
+                Err(CallError::Lost(why))
             }
             other => other,
         }
@@ -174,10 +223,11 @@ impl<S: Secrets, C: Clock> Sources for StdioSources<S, C> {
 
     async fn close(&self, source: &SourceId) {
         let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(source);
-        if let Some(slot) = slot
-            && let Some(session) = slot.lock().await.session.take()
-        {
-            session.close().await;
+        if let Some(slot) = slot {
+            *slot.ready() = None;
+            if let Some(session) = slot.state.lock().await.session.take() {
+                session.close().await;
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use crate::ports::store::{LockName, Store, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -104,6 +105,33 @@ impl Inner {
         Ok(String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0))
     }
 
+    /// The counter, mixed with when folders and policy files changed: a person may edit a policy by hand,
+    /// and a process may die between a write and its count.
+    fn fingerprint(&self) -> Result<u64, StoreError> {
+        use std::os::unix::fs::MetadataExt as _;
+        let mut text = self.generation()?.to_string();
+        let mut note = |path: &Path| {
+            if let Ok(meta) = std::fs::metadata(path) {
+                let _ = write!(
+                    text,
+                    " {}:{}.{}:{}",
+                    meta.ino(),
+                    meta.mtime(),
+                    meta.mtime_nsec(),
+                    meta.len()
+                );
+            }
+        };
+        for folder in ["sources", "manifests", "connections", "policies"] {
+            note(&self.root.join(folder));
+        }
+        for entry in std::fs::read_dir(self.root.join("policies")).into_iter().flatten().flatten() {
+            note(&entry.path());
+        }
+        let digest = Digest::of(text.as_bytes()).to_string();
+        Ok(u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0))
+    }
+
     fn bump(&self) -> Result<(), StoreError> {
         let next = self.generation()?.wrapping_add(1);
         replace(&self.root.join("generation"), format!("{next}\n").as_bytes())
@@ -145,7 +173,7 @@ impl Store for FileStore {
     }
 
     async fn generation(&self) -> Result<u64, StoreError> {
-        self.inner.generation()
+        self.inner.fingerprint()
     }
 
     async fn settings(&self) -> Result<Settings, StoreError> {
@@ -355,6 +383,11 @@ impl Store for FileStore {
         .await
     }
 
+    async fn journal_bytes(&self, run: &RunId) -> u64 {
+        let path = self.inner.file("runs", &format!("{run}.journal.jsonl"));
+        std::fs::metadata(path).map_or(0, |meta| meta.len())
+    }
+
     async fn append(
         &self,
         run: &RunId,
@@ -365,6 +398,9 @@ impl Store for FileStore {
         let (run, entries) = (run.clone(), entries.to_vec());
         self.blocking(move |inner| {
             let path = inner.file("runs", &format!("{run}.journal.jsonl"));
+            if durable {
+                inner.check_version()?;
+            }
             // Taken out of the table while it is written: runs do not wait for each other's disk.
             let open = inner.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
             let mut journal = match open {

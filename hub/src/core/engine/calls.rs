@@ -2,10 +2,10 @@
 
 use super::{Effect, Engine, Outbound, Reply};
 use crate::core::policy::{CallFacts, rule};
+use crate::core::runs::address;
 use crate::core::validate::Checker;
 use crate::model::call::{Binding, Outcome, Seq, ToolFailure};
 use crate::model::digest::Digest;
-use crate::model::envelope::CallLine;
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::SourceFacts;
 use crate::model::journal::{Entry, StoredOutcome, Verdict};
@@ -62,6 +62,11 @@ impl Engine {
             return;
         };
         let before = self.replay.meet(seq).cloned();
+        if before.is_none() && self.replay.last_asked().is_some_and(|last| last > seq) {
+            let what = format!("call {seq} of `{address}` is new among calls made before");
+            self.diverge(&what);
+            return;
+        }
         if let Some(before) = &before
             && before.binding != binding
         {
@@ -233,16 +238,19 @@ impl Engine {
         &mut self,
         now: Now,
         seq: Seq,
-        ready: Result<(), ToolFailure>,
+        ready: Result<u64, ToolFailure>,
         out: &mut Vec<Effect>,
     ) {
         if self.calls.get(&seq).is_none_or(|call| call.state != State::Dialling) {
             return;
         }
-        if let Err(failure) = ready {
-            self.set_state(seq, State::Failing(failure));
-            return;
-        }
+        let listing = match ready {
+            Ok(listing) => listing,
+            Err(failure) => {
+                self.set_state(seq, State::Failing(failure));
+                return;
+            }
+        };
         self.rule_again(seq);
         if self.holds_back() || self.calls.get(&seq).is_none_or(|call| call.state != State::Ready) {
             return;
@@ -259,6 +267,7 @@ impl Engine {
                 tool: call.binding.tool.clone(),
                 connection: call.binding.connection.clone(),
                 arguments: call.arguments.clone(),
+                listing,
                 write,
                 timeout_ms: limits.upstream_timeout_ms,
                 result_bytes_max: limits.call_result_bytes,
@@ -296,6 +305,7 @@ impl Engine {
         let stored = match serde_json::to_string(&outcome) {
             Ok(text) if text.len() > OUTCOME_BYTES_INLINE => {
                 let digest = Digest::of(text.as_bytes());
+                self.blobs.insert(digest, outcome.clone());
                 out.push(Effect::PutBlob { digest, text });
                 StoredOutcome::Blob(digest)
             }
@@ -311,20 +321,9 @@ impl Engine {
         self.docket.note(&entry);
         self.append(vec![entry], durable, out);
         self.set_state(seq, State::Settled);
-        let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
-        self.count(&address, &outcome, ms, durable);
         if !self.guest_gone {
-            self.inbox.push_back(Delivery::Call { seq, answer: self.answer(seq, outcome) });
-        }
-    }
-
-    /// Remembers how a call ended, for the envelope.
-    pub(super) fn count(&mut self, address: &str, outcome: &Outcome, ms: u64, write: bool) {
-        let ok = outcome.is_ok();
-        self.lines.push(CallLine { address: address.to_owned(), ok, ms, count: None });
-        let unknown = matches!(outcome, Outcome::Failed(failure) if failure.code == ErrorCode::OutcomeUnknown);
-        if write && (ok || unknown) {
-            self.writes.push((address.to_owned(), unknown));
+            let delivery = Delivery::Call { seq, answer: self.answer(seq, outcome) };
+            self.inbox.push_back((delivery, self.clock.now()));
         }
     }
 
@@ -361,13 +360,7 @@ impl Engine {
     }
 
     fn address_of(&self, binding: &Binding) -> String {
-        let source = self.snapshot.sources.iter().find(|source| source.id == binding.tool.source);
-        let tool =
-            source.and_then(|source| source.tools.iter().find(|tool| tool.raw == binding.tool.raw));
-        match (source, tool) {
-            (Some(source), Some(tool)) => format!("{}.{}", source.namespace, tool.name),
-            (Some(_) | None, _) => binding.tool.raw.to_string(),
-        }
+        address(&self.snapshot, &binding.tool)
     }
 
     /// A call in few words, for saying how two paths differ.

@@ -8,6 +8,7 @@ use crate::model::call::{Binding, Outcome, Seq};
 use crate::model::envelope::{Envelope, EnvelopeStatus};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::journal::{Entry, Question};
+use crate::model::json::parse_from_guest;
 use crate::model::policy::Because;
 use crate::model::run::RunStatus;
 use crate::model::time::{Now, WallMs};
@@ -115,7 +116,15 @@ impl Engine {
                 return;
             }
             (Some(Stop { status: Some(status), failure }), _) => (status, None, failure),
-            (None, Some(Ok(json))) => (RunStatus::Completed, json, None),
+            (None, Some(Ok(json))) => match json.as_deref().map(parse_from_guest).transpose() {
+                // `undefined` is no result; anything else that does not parse is an error, not nothing.
+                Ok(value) => (RunStatus::Completed, value, None),
+                Err(error) => {
+                    let message = format!("the returned value cannot be used: {error}");
+                    let failure = Failure::new(ErrorCode::ResultNotJson, message);
+                    (RunStatus::Failed, None, Some(failure))
+                }
+            },
             (None, Some(Err(failure))) => (RunStatus::Failed, None, Some(failure)),
             (None, None) => {
                 let failure = Failure::new(ErrorCode::Bug, "the run ended without a reason");
@@ -130,7 +139,7 @@ impl Engine {
             | RunStatus::Running
             | RunStatus::AwaitingInput => EnvelopeStatus::Failed,
         };
-        let envelope = Box::new(self.envelope(shown, result.as_deref(), error));
+        let envelope = Box::new(self.envelope(shown, result, error));
         let entry = Entry::Ended {
             status,
             envelope: envelope.clone(),
@@ -144,15 +153,8 @@ impl Engine {
     /// The journal can take no more: say what is known to have happened, and stop.
     pub(super) fn append_failed(&mut self, why: &str, out: &mut Vec<Effect>) {
         self.done = true;
-        for seq in self.seqs(|state| matches!(state, State::InFlight { write: true })) {
-            if let Some(call) = self.calls.get(&seq) {
-                self.writes.push((call.address.clone(), true));
-            }
-        }
-        let failure = Failure::new(
-            ErrorCode::JournalWriteFailed,
-            format!("the journal could not be written: {why}"),
-        );
+        let message = format!("the store failed, so the run stopped: {why}");
+        let failure = Failure::new(ErrorCode::JournalWriteFailed, message);
         let envelope = Box::new(self.envelope(EnvelopeStatus::Failed, None, Some(failure)));
         out.push(Effect::Finish { status: RunStatus::Running, envelope });
     }
@@ -160,15 +162,14 @@ impl Engine {
     fn envelope(
         &self,
         status: EnvelopeStatus,
-        result: Option<&str>,
+        result: Option<Value>,
         error: Option<Failure>,
     ) -> Envelope {
+        let summary = self.summary();
         let mut notices = self.record.notices.clone();
         if status != EnvelopeStatus::Completed {
-            notices.extend(self.write_notices());
+            notices.extend(summary.notices());
         }
-        // A promise that returned `undefined` has no result.
-        let result = result.and_then(|json| serde_json::from_str::<Value>(json).ok());
         fit(
             Draft {
                 run_id: self.record.id.clone(),
@@ -177,41 +178,11 @@ impl Engine {
                 error,
                 logs: self.logs.clone(),
                 logs_dropped: self.logs_dropped > 0,
-                calls: self.call_lines(),
+                calls: summary.calls,
                 pending: Vec::new(),
                 notices,
             },
             self.record.limits.inline_result_bytes,
         )
-    }
-
-    /// What a reader of a run that did not complete must know before doing anything again.
-    fn write_notices(&self) -> Vec<String> {
-        let mut counts = std::collections::BTreeMap::new();
-        for (address, unknown) in &self.writes {
-            *counts.entry((*unknown, address.as_str())).or_insert(0u32) += 1;
-        }
-        let listed = |wanted: bool| {
-            let lines: Vec<String> = counts
-                .iter()
-                .filter(|((unknown, _), _)| *unknown == wanted)
-                .map(|((_, address), count)| match count {
-                    1 => (*address).to_owned(),
-                    many => format!("{address} ({many} times)"),
-                })
-                .collect();
-            lines.join(", ")
-        };
-        let (happened, perhaps) = (listed(false), listed(true));
-        let mut notices = Vec::new();
-        if !happened.is_empty() {
-            notices.push(format!("These writes happened and are not undone: {happened}."));
-        }
-        if !perhaps.is_empty() {
-            notices.push(format!(
-                "These writes may have happened; check before repeating them: {perhaps}."
-            ));
-        }
-        notices
     }
 }

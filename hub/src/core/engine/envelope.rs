@@ -1,6 +1,7 @@
 //! Fits an answer into its budget: `inlineResultBytes` bounds the envelope's JSON as sent, whole.
 
 use super::Engine;
+use crate::core::runs::{Summary, summary};
 use crate::model::envelope::{CallLine, Envelope, EnvelopeStatus, Pending, PendingKind, Truncated};
 use crate::model::error::Failure;
 use crate::model::ids::RunId;
@@ -276,9 +277,14 @@ pub fn running_envelope(record: &RunRecord) -> Envelope {
 }
 
 impl Engine {
+    /// What the journal, with what this attempt added, says happened.
+    pub(super) fn summary(&self) -> Summary {
+        summary(&self.entries, &self.snapshot, &self.blobs)
+    }
+
     /// The calls of this run, in the order they settled.
     pub(super) fn call_lines(&self) -> Vec<CallLine> {
-        self.lines.clone()
+        self.summary().calls
     }
 }
 

@@ -4,10 +4,12 @@ use super::{Effect, Engine, Stop};
 use crate::model::call::Seq;
 use crate::model::digest::Digest;
 use crate::model::error::{ErrorCode, Failure};
-use crate::model::limits::{LOG_BYTES_KEPT, LOOKUPS_MAX, TIMERS_MAX};
+use crate::model::limits::{LOG_BYTES_KEPT, LOOKUPS_MAX, TIMER_DELAY_MS_MAX, TIMERS_MAX};
 use crate::model::run::RunStatus;
 use crate::model::time::LogicalMs;
-use crate::model::turn::{GuestEnd, GuestLimit, GuestLookup, LookupKind, Yielded};
+use crate::model::turn::{
+    GuestCall, GuestEnd, GuestLimit, GuestLookup, GuestTimer, LookupKind, Yielded,
+};
 
 impl Engine {
     pub(super) fn take_yielded(
@@ -27,9 +29,14 @@ impl Engine {
         for id in cleared {
             self.timers.remove(&id);
         }
-        let now = self.clock.now();
+        if !self.counts_on(&calls, &timers, &lookups) {
+            let message = "the sandbox numbered its requests wrongly";
+            self.lose_guest(Failure::new(ErrorCode::SandboxCrashed, message));
+            return;
+        }
         for timer in timers {
-            self.timers.insert(timer.id, LogicalMs(now.0.saturating_add(timer.delay_ms)));
+            let due = self.step_clock.0.saturating_add(timer.delay_ms.min(TIMER_DELAY_MS_MAX));
+            self.timers.insert(timer.id, LogicalMs(due));
         }
         if self.timers.len() > TIMERS_MAX {
             self.end_with(too_many_requests());
@@ -48,8 +55,27 @@ impl Engine {
         }
     }
 
+    /// Are all numbers the next ones? A worker that repeats or skips one is not ours any more: decisions
+    /// and outcomes hang on them.
+    fn counts_on(
+        &mut self,
+        calls: &[GuestCall],
+        timers: &[GuestTimer],
+        lookups: &[GuestLookup],
+    ) -> bool {
+        let mut next = |last: &mut u32, number: u32, gaps: bool| {
+            let fits = if gaps { number > *last } else { Some(number) == last.checked_add(1) };
+            *last = number;
+            fits
+        };
+        calls.iter().all(|call| next(&mut self.last_call, call.seq.0, false))
+            // A timer set and cleared within one step is never heard of.
+            && timers.iter().all(|timer| next(&mut self.last_timer, timer.id, true))
+            && lookups.iter().all(|lookup| next(&mut self.last_lookup, lookup.id, false))
+    }
+
     fn keep_logs(&mut self, logs: Vec<String>, dropped: u64) {
-        self.logs_dropped += dropped;
+        self.logs_dropped = self.logs_dropped.saturating_add(dropped);
         let mut held: usize = self.logs.iter().map(String::len).sum();
         for line in logs {
             held += line.len();
@@ -75,7 +101,9 @@ impl Engine {
         }
         match self.replay.lookup(id) {
             // Answered before: the journal delivers it in its turn.
-            Some(before) if before == request => {}
+            Some(before) if before == request => {
+                self.lookups_known.insert(id);
+            }
             Some(_) => self.diverge(&format!(
                 "lookup {id} asked for something else than `hub.{word}` did before"
             )),

@@ -22,9 +22,9 @@ use super::approvals::Docket;
 use super::policy::DecisionsOnRecord;
 use super::runs::{Clock, Replay};
 use super::validate::Checker;
-use crate::model::call::{Outcome, Seq};
+use crate::model::call::{Outcome, Seq, ToolFailure};
 use crate::model::digest::Digest;
-use crate::model::envelope::{CallLine, Envelope};
+use crate::model::envelope::Envelope;
 use crate::model::error::Failure;
 use crate::model::facts::Facts;
 use crate::model::ids::SourceId;
@@ -35,7 +35,7 @@ use crate::model::time::{LogicalMs, Now, Tick};
 use crate::model::turn::{Delivery, GuestEnd, LookupKind, Program, Turn, Yielded};
 use calls::Call;
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ pub enum Input {
     Dialled {
         /// The call.
         seq: Seq,
-        /// Or why it is not.
-        ready: Result<(), crate::model::call::ToolFailure>,
+        /// The listing that the ruling goes by, or why there is none.
+        ready: Result<u64, ToolFailure>,
     },
     /// A call ended.
     Settled {
@@ -176,6 +176,8 @@ pub struct Outbound {
     pub connection: Option<ConnectionName>,
     /// The arguments, keys sorted: the bytes that were digested.
     pub arguments: Value,
+    /// The listing its ruling went by; a source that has another by then sends nothing.
+    pub listing: u64,
     /// Is it not a reviewed read? Then it is sent at most once, ever.
     pub write: bool,
     /// Milliseconds it may take without progress.
@@ -210,15 +212,16 @@ pub struct Engine {
     live: bool,
 
     calls: BTreeMap<Seq, Call>,
-    /// Settled calls in the order they settled.
-    lines: Vec<CallLine>,
-    /// Writes that happened, or (`true`) that may have.
-    writes: Vec<(String, bool)>,
     timers: BTreeMap<u32, LogicalMs>,
     lookups_open: BTreeMap<u32, Digest>,
+    /// Asked again in replay; the journal delivers their answers.
+    lookups_known: BTreeSet<u32>,
     lookups_made: u32,
-    inbox: VecDeque<Delivery>,
+    /// Journaled and not yet delivered, each with the clock of its entry.
+    inbox: VecDeque<(Delivery, LogicalMs)>,
     stepping: bool,
+    /// The clock the guest reads in its step: what timers set in it count from.
+    step_clock: LogicalMs,
     guest_gone: bool,
     ended: Option<GuestEnd>,
     stop: Option<Stop>,
@@ -226,6 +229,10 @@ pub struct Engine {
 
     logs: Vec<String>,
     logs_dropped: u64,
+    /// Numbers the guest has given out so far; it counts, so the next is always one more.
+    last_call: u32,
+    last_timer: u32,
+    last_lookup: u32,
     cost_fresh_us: u64,
     cost_replayed_us: u64,
     cost_unrecorded_us: u64,
@@ -282,19 +289,22 @@ impl Engine {
             began: Tick::default(),
             live: false,
             calls: BTreeMap::new(),
-            lines: Vec::new(),
-            writes: Vec::new(),
             timers: BTreeMap::new(),
             lookups_open: BTreeMap::new(),
+            lookups_known: BTreeSet::new(),
             lookups_made: 0,
             inbox: VecDeque::new(),
             stepping: false,
+            step_clock: start,
             guest_gone: false,
             ended: None,
             stop: None,
             done: false,
             logs: Vec::new(),
             logs_dropped: 0,
+            last_call: 0,
+            last_timer: 0,
+            last_lookup: 0,
             cost_fresh_us: 0,
             cost_replayed_us: 0,
             cost_unrecorded_us: 0,

@@ -86,6 +86,11 @@ impl Engine {
 
     /// One step, with what it may compute.
     pub(super) fn step(&mut self, delivery: Delivery, out: &mut Vec<Effect>) {
+        self.step_at(delivery, self.clock.now(), out);
+    }
+
+    fn step_at(&mut self, delivery: Delivery, at: LogicalMs, out: &mut Vec<Effect>) {
+        self.step_clock = at;
         // The step that makes the last old delivery may go on beyond it, so it counts as new.
         self.step_is_fresh = self.live || self.replay.left() == 0;
         let budget_us = if self.step_is_fresh {
@@ -97,7 +102,7 @@ impl Engine {
             limit.saturating_sub(self.cost_replayed_us)
         };
         self.stepping = true;
-        out.push(Effect::Step(Turn { delivery, at: self.clock.now(), budget_us }));
+        out.push(Effect::Step(Turn { delivery, at, budget_us }));
     }
 
     /// Decides what happens next. Called after every input.
@@ -153,8 +158,9 @@ impl Engine {
                 self.settle(seq, Outcome::Failed(failure), 0, false, out);
             }
         }
-        if let Some(delivery) = self.inbox.pop_front() {
-            self.step(delivery, out);
+        if let Some((delivery, at)) = self.inbox.pop_front() {
+            // The guest reads the clock of the entry, as it will when this is replayed.
+            self.step_at(delivery, at, out);
             return;
         }
         // The guest is quiet: nothing in it can run until something is delivered.
@@ -194,7 +200,9 @@ impl Engine {
         self.lookups_open.clear();
         let open = self.seqs(|state| !matches!(state, State::Settled | State::Known));
         for seq in open {
-            if self.is_write(seq) {
+            let state = self.calls.get(&seq).map(|call| call.state.clone());
+            // What left as a write stays one, whatever a review made of the tool since.
+            if self.is_write(seq) || state == Some(State::InFlight { write: true }) {
                 continue;
             }
             if let Some(State::InFlight { .. } | State::Dialling) =
@@ -247,7 +255,13 @@ impl Engine {
                 }
                 Delivery::Timer { id }
             }
-            Expected::Lookup { id, answer } => Delivery::Lookup { id, answer },
+            Expected::Lookup { id, answer } => {
+                if !self.lookups_known.remove(&id) {
+                    let what = format!("lookup {id} was answered before and is not asked again");
+                    return self.diverged(now, &what, out);
+                }
+                Delivery::Lookup { id, answer }
+            }
         };
         self.step(delivery, out);
     }
@@ -261,13 +275,13 @@ impl Engine {
         let Some(before) = self.replay.meet(seq).cloned() else {
             return Err(format!("call {seq} ended without ever having been made"));
         };
-        let Some(address) = self.calls.get(&seq).map(|call| call.address.clone()) else {
+        if !self.calls.contains_key(&seq) {
             return Err(format!(
                 "call {seq} of `{}` was made before and is not made again",
                 before.binding.tool.raw
             ));
         };
-        let Some((stored, ms)) = before.settled else {
+        let Some((stored, _)) = before.settled else {
             return Err(format!("call {seq} ended without an outcome"));
         };
         let outcome = match stored {
@@ -278,7 +292,6 @@ impl Engine {
             },
         };
         self.set_state(seq, State::Settled);
-        self.count(&address, &outcome, ms, before.sent);
         Ok(outcome)
     }
 
@@ -310,7 +323,7 @@ impl Engine {
             false,
             out,
         );
-        self.inbox.push_back(Delivery::Lookup { id, answer });
+        self.inbox.push_back((Delivery::Lookup { id, answer }, at));
     }
 
     pub(super) fn stop_by(&mut self, by: StopBy) {

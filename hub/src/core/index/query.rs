@@ -115,14 +115,37 @@ pub fn search<P: Postings>(index: &Index<P>, request: &Request) -> Result<String
     if request.query.trim().is_empty() && within.is_none() {
         return Ok(super::render::namespaces(&index.facts));
     }
-    let ranked = if request.query.trim().is_empty() {
-        (0..u32::try_from(index.tools.len()).unwrap_or(u32::MAX)).collect()
-    } else {
-        ranked(index, &request.query)
-    };
-    let mut listing = Listing { query: request.query.trim().to_owned(), ..Listing::default() };
+    let query = request.query.trim();
+    let mut listing = Listing { query: query.to_owned(), ..Listing::default() };
     let mut effects = Effects::default();
-    for at in ranked {
+    if query.is_empty() {
+        let all = 0..u32::try_from(index.tools.len()).unwrap_or(u32::MAX);
+        fill(&mut listing, index, request, within, &mut effects, all);
+    } else {
+        let terms = query_terms(query);
+        fill(&mut listing, index, request, within, &mut effects, rank(index, &terms));
+        if listing.hits.is_empty() {
+            // Nothing visible holds a word of the query: try what starts like one, or is a letter away.
+            let hidden = listing.hidden;
+            listing.hidden = 0;
+            let near = near_terms(index, query, terms);
+            fill(&mut listing, index, request, within, &mut effects, rank(index, &near));
+            listing.hidden = listing.hidden.max(hidden);
+        }
+    }
+    Ok(render(&listing, within))
+}
+
+/// Adds documents to a listing, best first, as far as namespace, policy and limit allow.
+fn fill<'a, P: Postings>(
+    listing: &mut Listing<'a>,
+    index: &'a Index<P>,
+    request: &Request,
+    within: Option<&SourceFacts>,
+    effects: &mut Effects,
+    documents: impl IntoIterator<Item = u32>,
+) {
+    for at in documents {
         let Some((id, raw)) = index.tools.get(at as usize) else { continue };
         let Some(source) = index.facts.sources.get(id) else { continue };
         if within.is_some_and(|within| within.record.id != *id) {
@@ -137,21 +160,20 @@ pub fn search<P: Postings>(index: &Index<P>, request: &Request) -> Result<String
             }
         }
     }
-    Ok(render(&listing, within))
 }
 
-/// Documents for a query, best first: by BM25F, then, so that the answer is never empty when something
-/// is near, by terms that start like a word of the query or are one letter away from it.
-fn ranked<P: Postings>(index: &Index<P>, query: &str) -> Vec<u32> {
-    let terms = query_terms(query);
-    let found = index.postings.rank(&terms);
-    if !found.is_empty() {
-        return found.into_iter().map(|(document, _)| document).collect();
-    }
+fn rank<P: Postings>(index: &Index<P>, terms: &[String]) -> Vec<u32> {
+    index.postings.rank(terms).into_iter().map(|(document, _)| document).collect()
+}
+
+/// Indexed terms near any word of the query, those one letter away first.
+fn near_terms<P: Postings>(index: &Index<P>, query: &str, terms: Vec<String>) -> Vec<String> {
     let wanted: Vec<String> = words(query).into_iter().chain(terms).collect();
     let near = |term: &str| wanted.iter().any(|word| is_near(word, term));
-    let terms = index.postings.terms_near(&near, NEAR_TERMS);
-    index.postings.rank(&terms).into_iter().map(|(document, _)| document).collect()
+    let mut found = index.postings.terms_near(&near, usize::MAX);
+    found.sort_by_key(|term| wanted.iter().map(|word| distance(word, term)).min());
+    found.truncate(NEAR_TERMS);
+    found
 }
 
 /// A shared start of three letters, or one letter's difference.

@@ -47,11 +47,13 @@ pub(super) fn render(listing: &Listing<'_>, within: Option<&SourceFacts>) -> Str
         let mut headed = false;
         for hit in listing.hits.iter().filter(|hit| hit.source.record.id == source.record.id) {
             let block = block(hit);
-            used += estimate(&block);
-            if used > SEARCH_TOKENS {
+            let tokens = estimate(&block);
+            // One large hit costs itself its place, and no other.
+            if used + tokens > SEARCH_TOKENS {
                 more += 1;
                 continue;
             }
+            used += tokens;
             if !headed {
                 let _ = writeln!(text, "{}{}", source.record.namespace, connections(source));
                 headed = true;

@@ -4,7 +4,7 @@ use super::*;
 use crate::adapters::postings::MemoryPostings;
 use crate::model::contract::Contract;
 use crate::model::facts::{SourceFacts, SourcePolicy};
-use crate::model::policy::{Effect, Pin, Policy, Rule, Scope};
+use crate::model::policy::{ConnectionScope, Effect, Pin, Policy, Rule, Scope};
 use crate::model::source::{Consent, ManifestTool, SourceRecord, StdioCommand, Transport};
 use crate::model::time::WallMs;
 use serde_json::{Value, json};
@@ -49,23 +49,38 @@ fn tool(name: &str, description: &str, read_only: bool, fields: &[&str]) -> Valu
 }
 
 fn index() -> Index<MemoryPostings> {
-    let mut github = source(1, "github", &[
-        tool("create_issue", "Create an issue in a repository. Needs a token.", false, &["owner", "title"]),
-        tool("search_issues", "Search issues and pull requests.", true, &["q"]),
-        tool("list_commits", "List commits of a branch.", true, &["branch"]),
-        tool("delete_repo", "Delete a repository.", false, &["owner"]),
-    ]);
+    let mut github = source(
+        1,
+        "github",
+        &[
+            tool(
+                "create_issue",
+                "Create an issue in a repository. Needs a token.",
+                false,
+                &["owner", "title"],
+            ),
+            tool("search_issues", "Search issues and pull requests.", true, &["q"]),
+            tool("list_commits", "List commits of a branch.", true, &["branch"]),
+            tool("delete_repo", "Delete a repository.", false, &["owner"]),
+        ],
+    );
     github.connections = vec!["personal".parse().unwrap(), "work".parse().unwrap()];
     github.default_connection = Some("personal".parse().unwrap());
     if let SourcePolicy::Usable(policy) = &mut github.policy {
-        let scope = Scope { tool: Some("delete_repo".parse().unwrap()), connection: None };
+        let scope =
+            Scope { tool: Some("delete_repo".parse().unwrap()), connection: ConnectionScope::Any };
         policy.rules.push(Rule { scope, effect: Effect::Deny, contract: None });
     }
-    let slack = source(2, "slack", &[
-        tool("post_message", "Post a message to a channel.", false, &["channel", "text"]),
-        tool("list_channels", "List channels.", true, &[]),
-    ]);
-    let sources = [github, slack].into_iter().map(|source| (source.record.id.clone(), source)).collect();
+    let slack = source(
+        2,
+        "slack",
+        &[
+            tool("post_message", "Post a message to a channel.", false, &["channel", "text"]),
+            tool("list_channels", "List channels.", true, &[]),
+        ],
+    );
+    let sources =
+        [github, slack].into_iter().map(|source| (source.record.id.clone(), source)).collect();
     Index::new(Arc::new(Facts { sources, ..Facts::default() }))
 }
 
@@ -113,7 +128,16 @@ fn an_empty_query_lists_a_namespace_or_the_namespaces() {
 
 #[test]
 fn what_is_near_is_found_and_what_is_not_is_said() {
-    for query in ["mesage", "messages", "mess", "posting", "chanel", "COMMITS", "listCommits", "list-commits"] {
+    for query in [
+        "mesage",
+        "messages",
+        "mess",
+        "posting",
+        "chanel",
+        "COMMITS",
+        "listCommits",
+        "list-commits",
+    ] {
         assert!(!found(json!({"query": query})).starts_with("Nothing"), "{query}");
     }
     insta::assert_snapshot!(found(json!({"query": "zzzz"})), @r#"Nothing matches "zzzz". Try other words, or search with an empty query to list the namespaces."#);
@@ -129,7 +153,9 @@ fn out_of_range_input_names_field_and_range() {
     insta::assert_snapshot!(found(json!({"q": "x"})), @"error: there is no field `q`; `search` takes `query`, `namespace` and `limit`");
     insta::assert_snapshot!(found(json!({"namespace": "githb", "query": "x"})), @"error: there is no namespace `githb`; there is `github`");
     assert!(Request::read(&json!({"query": "é".repeat(200), "limit": 25.0})).is_ok());
-    let targets = |value: Value| read_targets(&json!({"targets": value})).map_or_else(|e| e.to_string(), |t| t.join(" "));
+    let targets = |value: Value| {
+        read_targets(&json!({"targets": value})).map_or_else(|e| e.to_string(), |t| t.join(" "))
+    };
     insta::assert_snapshot!(targets(json!([])), @"`targets` has 0 items; it may have 1 to 10");
     insta::assert_snapshot!(targets(json!(vec!["a"; 11])), @"`targets` has 11 items; it may have 1 to 10");
     insta::assert_snapshot!(targets(json!([1])), @"`targets` must be a list of 1 to 10 strings");
@@ -138,7 +164,8 @@ fn out_of_range_input_names_field_and_range() {
 
 fn described(targets: &[&str]) -> String {
     let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
-    describe(index().facts(), &targets, DESCRIBE_TOKENS).unwrap_or_else(|error| format!("error: {error}"))
+    describe(index().facts(), &targets, DESCRIBE_TOKENS)
+        .unwrap_or_else(|error| format!("error: {error}"))
 }
 
 #[test]
@@ -174,7 +201,8 @@ fn describe_takes_addresses_and_namespaces_and_says_what_is_not_there() {
 
 #[test]
 fn words_split_at_case_separators_and_digits() {
-    let check = |text: &str, expected: &str| assert_eq!(super::words::words(text).join(" "), expected);
+    let check =
+        |text: &str, expected: &str| assert_eq!(super::words::words(text).join(" "), expected);
     check("createIssue", "create issue");
     check("HTTPServer_v2", "http server v 2");
     check("Größe naïve", "große naive");

@@ -5,9 +5,11 @@
 
 mod clock;
 mod replay;
+mod summary;
 
 pub use clock::Clock;
 pub use replay::{AskedBefore, Expected, Replay};
+pub use summary::{Summary, address, summary};
 
 use super::approvals::Docket;
 use crate::model::journal::Entry;

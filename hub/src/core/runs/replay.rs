@@ -84,9 +84,9 @@ impl Replay {
             }
             Entry::Paused { at, cost_us } => {
                 self.at = self.at.max(Some(*at));
-                self.cost_us += cost_us;
+                self.cost_us = self.cost_us.saturating_add(*cost_us);
             }
-            Entry::Ended { cost_us, .. } => self.cost_us += cost_us,
+            Entry::Ended { cost_us, .. } => self.cost_us = self.cost_us.saturating_add(*cost_us),
             Entry::Question(_) | Entry::Decided { .. } | Entry::Resumed { .. } => {}
         }
     }
@@ -94,13 +94,19 @@ impl Replay {
     fn deliver(&mut self, expected: Expected, at: LogicalMs, cost_us: u64) {
         self.left.push_back((expected, at));
         self.at = self.at.max(Some(at));
-        self.cost_us += cost_us;
+        self.cost_us = self.cost_us.saturating_add(cost_us);
     }
 
     /// The call of this number as an earlier attempt asked for it; from here on it counts as met.
     pub fn meet(&mut self, seq: Seq) -> Option<&AskedBefore> {
         self.unmet.remove(&seq);
         self.asked.get(&seq)
+    }
+
+    /// The last call that any earlier attempt asked for.
+    #[must_use]
+    pub fn last_asked(&self) -> Option<Seq> {
+        self.asked.keys().next_back().copied()
     }
 
     /// Digest of what the lookup of this number asked.

@@ -249,18 +249,19 @@ impl<'a> Writer<'a> {
     /// Adds the interfaces that shown pieces refer to, nearest first.
     fn add_interfaces(&mut self) {
         let mut queue: VecDeque<usize> = (0..self.pieces.len()).collect();
+        let mut misses = 0;
         while let Some(at) = queue.pop_front() {
-            if self.pieces.len() > INTERFACES_MAX {
+            if self.pieces.len() > INTERFACES_MAX || misses > MISSES_MAX {
                 break;
             }
             let Some(piece) = self.pieces.get(at) else { continue };
             if piece.level == Level::Hidden {
-                if matches!(piece.what, What::Interface { .. }) && !self.raise_interface(at) {
+                let is_interface = matches!(piece.what, What::Interface { .. });
+                if !is_interface || !self.raise_interface(at) {
+                    misses += 1;
                     continue;
                 }
-                if self.pieces.get(at).is_some_and(|piece| piece.level == Level::Hidden) {
-                    continue;
-                }
+                misses = 0;
             }
             let Some(piece) = self.pieces.get(at) else { continue };
             let (block, found) = (piece.block, piece.refers_to());
@@ -469,8 +470,9 @@ fn tool_doc(contract: &Contract, remark: &str, chars_max: usize) -> String {
     let text =
         if text.is_empty() { one_line(contract.title().unwrap_or(""), chars_max) } else { text };
     let parts: Vec<String> =
-        [comment(&text), remark.to_owned()].into_iter().filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() { String::new() } else { format!("\t/** {} */\n", parts.join(" ")) }
+        [text, remark.to_owned()].into_iter().filter(|part| !part.is_empty()).collect();
+    let doc = comment(&parts.join(" "));
+    if doc.is_empty() { String::new() } else { format!("\t/** {doc} */\n") }
 }
 
 /// Every named interface a tool refers to, directly or through others, until `wanted` is among them.

@@ -452,7 +452,8 @@ impl<'a, 'p> Converter<'a, 'p> {
 fn takes_nothing(schema: &Value) -> bool {
     let Some(map) = schema.as_object() else { return false };
     let named = map.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
-    let invites = matches!(map.get("additionalProperties"), Some(Value::Bool(true) | Value::Object(_)));
+    let invites =
+        matches!(map.get("additionalProperties"), Some(Value::Bool(true) | Value::Object(_)));
     let combined = ["anyOf", "oneOf", "allOf", "$ref", "patternProperties"];
     !named && !invites && !combined.iter().any(|key| map.contains_key(*key))
 }

@@ -65,7 +65,8 @@ pub fn read(text: &str) -> Result<Vec<Case>> {
 
 fn case(part: &str) -> Result<Case> {
     let (title, rest) = part.split_once('\n').context("a case has more than a title")?;
-    let (code, expected) = rest.split_once("\n---\n").context("a case has a transcript after `---`")?;
+    let (code, expected) =
+        rest.split_once("\n---\n").context("a case has a transcript after `---`")?;
     let (name, options) = title.split_once(" | ").unwrap_or((title, ""));
     let mut case = Case {
         name: name.to_owned(),
@@ -97,7 +98,11 @@ fn case(part: &str) -> Result<Case> {
             Some((ms, what)) => (ms.parse()?, what),
             None => (0, line),
         };
-        case.deliveries.push((passed_ms, line.to_owned(), delivery(what).with_context(|| format!("`{line}`"))?));
+        case.deliveries.push((
+            passed_ms,
+            line.to_owned(),
+            delivery(what).with_context(|| format!("`{line}`"))?,
+        ));
     }
     Ok(case)
 }

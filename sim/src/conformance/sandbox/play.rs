@@ -40,13 +40,18 @@ pub async fn mismatches<S: Sandbox>(sandbox: &S, kind: Kind, cases: &[Case]) -> 
 }
 
 fn ended_badly(transcript: &str) -> bool {
-    transcript.lines().any(|line| line.starts_with("limit ") || line.starts_with("killed ") || line == "crashed")
+    transcript
+        .lines()
+        .any(|line| line.starts_with("limit ") || line.starts_with("killed ") || line == "crashed")
 }
 
 /// A program that uses a bit of everything.
 fn harmless() -> Case {
     let text = "=== unharmed\nconst { n } = await mail.read({ id: 1 });\nreturn [n, 1 + 1, new Date().toISOString()];\n---\ncall c1 mail.read {\"id\":1}\n> c1 {\"n\":7}\nreturn [7,2,\"2025-01-01T00:00:00.000Z\"]\n";
-    super::case::read(text).ok().and_then(|cases| cases.into_iter().next()).expect("the text above reads")
+    super::case::read(text)
+        .ok()
+        .and_then(|cases| cases.into_iter().next())
+        .expect("the text above reads")
 }
 
 /// What the guest of a case is opened with.
@@ -54,7 +59,11 @@ fn harmless() -> Case {
 /// # Errors
 /// The hub itself refuses the code.
 pub fn program(case: &Case) -> Result<Program, hub::model::error::Failure> {
-    let body = if case.raw { format!("\n{}", case.code) } else { prepare(&case.code, CODE_BYTES_MAX)?.body };
+    let body = if case.raw {
+        format!("\n{}", case.code)
+    } else {
+        prepare(&case.code, CODE_BYTES_MAX)?.body
+    };
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     Ok(Program {
         body,
@@ -87,7 +96,11 @@ pub async fn transcript<S: Sandbox>(sandbox: &S, case: &Case) -> String {
         if !line.is_empty() {
             let _ = writeln!(out, "> {line}");
         }
-        let turn = Turn { delivery: delivery.clone(), at: LogicalMs(at), budget_us: case.budget_ms * 1000 };
+        let turn = Turn {
+            delivery: delivery.clone(),
+            at: LogicalMs(at),
+            budget_us: case.budget_ms * 1000,
+        };
         match guest.step(turn).await {
             Ok(yielded) => print(&yielded, &mut out),
             Err(error) => {
@@ -106,8 +119,12 @@ fn print(yielded: &Yielded, out: &mut String) {
     lines(
         out,
         calls.iter().map(|call| {
-            let connection = call.connection.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
-            format!("call {} {}.{} {}{connection}", call.seq, call.namespace, call.tool, call.arguments)
+            let connection =
+                call.connection.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+            format!(
+                "call {} {}.{} {}{connection}",
+                call.seq, call.namespace, call.tool, call.arguments
+            )
         }),
     );
     lines(out, timers.iter().map(|timer| format!("timer t{} {}", timer.id, timer.delay_ms)));

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 fn hub_that_lets_it_hang() -> TestHub {
     let hub = TestHub::with_notes();
     let switch = ["add", "--namespace", "slow"].map(str::to_owned);
-    // In the order of the review: addNote, crash, deleteNote, drawNote, hangRead, hangWrite.
-    let added = hub.at_terminal("yt\r\r\r\r\rrq", switch.into_iter().chain(hub.server("slow", &[])));
+    // In the order of the review: addNote, crash, deleteNote, drawNote, halfNote, hangRead, hangWrite.
+    let added = hub.at_terminal("yt\r\r\r\r\r\rrq", switch.into_iter().chain(hub.server("slow", &[])));
     assert_eq!(added.status, 0, "{}", added.output);
     hub
 }
