@@ -15,6 +15,8 @@ use hub::ports::Ports;
 use hub::ports::person::Person;
 use hub::ports::sources::Sources;
 use hub::ports::store::Store;
+use hub::model::digest::Digest;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// A disk that outlives processes.
@@ -26,6 +28,15 @@ impl Disk {
     #[must_use]
     pub fn store(&self, faults: Faults, history: History) -> SimStore {
         SimStore::new(Arc::clone(&self.0), faults, history)
+    }
+
+    /// Everything kept by digest.
+    ///
+    /// # Panics
+    /// A thread panicked while it wrote.
+    #[must_use]
+    pub fn blobs(&self) -> BTreeMap<Digest, String> {
+        self.0.lock().expect("not poisoned").blobs.clone()
     }
 
     /// The machine dies: what was not durable is gone, save for `kept` entries that happen to be there.

@@ -24,7 +24,7 @@ pub(super) struct Contents {
     policies: BTreeMap<SourceId, SourcePolicy>,
     connections: BTreeMap<SourceId, Connections>,
     runs: BTreeMap<RunId, StoredRun>,
-    blobs: BTreeMap<Digest, String>,
+    pub(super) blobs: BTreeMap<Digest, String>,
     cancels: BTreeSet<RunId>,
     locks: BTreeSet<LockName>,
 }

@@ -10,9 +10,11 @@ pub use program::program;
 use crate::fakes::{Crash, Disk, Faults, FakeTool, History, Seen, SimPerson, SimPorts, Upstreams};
 use crate::seed::Seed;
 use hub::driver::{Code, Decided, Hub, NewSource, Reviewed, StopSignal};
+use hub::model::digest::Digest;
 use hub::model::envelope::{Envelope, EnvelopeStatus};
 use hub::model::ids::RunId;
 use hub::model::journal::Entry;
+use hub::model::run::RunRecord;
 use hub::model::source::{Settings, StdioCommand, Transport};
 use hub::ports::Ports;
 use hub::ports::store::Store as _;
@@ -66,8 +68,12 @@ impl Maker for Honest {
 pub struct Outcome {
     /// Everything seen.
     pub history: Vec<Seen>,
-    /// The run's journal.
+    /// The run's record, if there is one.
+    pub record: Option<RunRecord>,
+    /// Its journal.
     pub journal: Vec<Entry>,
+    /// What the store keeps by digest.
+    pub blobs: BTreeMap<Digest, String>,
     /// The last envelope, if any process lived to give one.
     pub envelope: Option<Envelope>,
     /// Effects of the first process.
@@ -94,7 +100,15 @@ pub fn play<M: Maker>(maker: &M, seed: Seed, plan: &Plan) -> Outcome {
     upstreams.trouble(lost, failing, unreachable);
 
     let mut outcome =
-        Outcome { history: Vec::new(), journal: Vec::new(), envelope: None, effects: 0, processes: 0 };
+        Outcome {
+        history: Vec::new(),
+        record: None,
+        journal: Vec::new(),
+        blobs: BTreeMap::new(),
+        envelope: None,
+        effects: 0,
+        processes: 0,
+    };
     for number in 1..=PROCESSES_MAX {
         outcome.processes = number;
         // Only the first processes die; after that the world is calm and the run must end.
@@ -132,13 +146,15 @@ pub fn play<M: Maker>(maker: &M, seed: Seed, plan: &Plan) -> Outcome {
         }
     }
     outcome.history = history.all();
-    outcome.journal = runtime(seed, 99).block_on(async {
+    runtime(seed, 99).block_on(async {
         let store = disk.store(Faults::default(), History::default());
-        match store.runs().await.expect("memory does not fail").first() {
-            Some((record, _)) => store.journal(&record.id).await.expect("memory does not fail"),
-            None => Vec::new(),
+        let runs = store.runs().await.expect("memory does not fail");
+        if let Some((record, _)) = runs.into_iter().next() {
+            outcome.journal = store.journal(&record.id).await.expect("memory does not fail");
+            outcome.record = Some(record);
         }
     });
+    outcome.blobs = disk.blobs();
     outcome
 }
 

@@ -1,5 +1,6 @@
 //! Everything that needs more than one part of the hub.
 
+mod journals;
 mod sandbox;
 mod world;
 mod cli;

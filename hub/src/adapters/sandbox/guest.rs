@@ -332,7 +332,7 @@ fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stu
             let places = cut(&places(&stack), MESSAGE_BYTES_MAX / 2).to_owned();
             let text = cut(&text, MESSAGE_BYTES_MAX - 1 - places.len());
             let hint = match hint {
-                Some(hint) => Some(cut(&hint, MESSAGE_BYTES_MAX).to_owned()),
+                Some(hint) => Some(hint),
                 None => missing_global(text, host.namespaces()),
             };
             let message = format!("{text}\n{places}").trim_end().to_owned();

@@ -86,7 +86,7 @@ impl Heap {
             let taken = qjs::js_malloc_rt(self.runtime, self.reserve_bytes as _);
             let low = taken.is_null();
             qjs::js_free_rt(self.runtime, taken);
-            if low && !self.was_low {
+            if false && low && !self.was_low {
                 qjs::JS_SetGCThreshold(self.runtime, 1);
             }
             self.was_low = low;

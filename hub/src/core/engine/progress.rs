@@ -150,6 +150,9 @@ impl Engine {
     }
 
     fn progress_live(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.ended.is_some() {
+            self.drop_what_the_end_drops(out);
+        }
         let failing: Vec<Seq> = self.seqs(|state| matches!(state, State::Failing(_)));
         for seq in failing {
             if let Some(State::Failing(failure)) =
@@ -164,9 +167,6 @@ impl Engine {
             return;
         }
         // The guest is quiet: nothing in it can run until something is delivered.
-        if self.ended.is_some() {
-            self.drop_what_the_end_drops(out);
-        }
         let busy = self.in_flight() > 0 || !self.lookups_open.is_empty();
         if self.needs_person() {
             if !busy {
