@@ -36,7 +36,7 @@ const RUNS: &[(&str, &str, (u64, u64, u64))] = &[
            try { out.push(await (k % 2 ? beta.purge({ k }) : alpha.get({ k }))); }\n\
            catch (e) { out.push([e.name, e.code, e.retryable]); }\n\
          }\n\
-         out.push(await Promise.race([alpha.get({ k: 10 }), beta.list({ k: 11 })]).catch((e) => e.code));\n\
+         out.push(await Promise.any([alpha.get({ k: 10 }), beta.post({ k: 11 })]).catch((e) => e.name));\n\
          return out;\n",
         (60, 20, 10),
     ),
