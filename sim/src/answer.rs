@@ -69,7 +69,12 @@ pub struct Unattended {
 /// # Errors
 /// It cannot be started, a prompt is left without a key, or it has not ended `within` that time; it is
 /// killed then, and the error shows what the terminal showed.
-pub fn answer(command: &Command, keys: &str, within: Duration, echo: &mut dyn Write) -> anyhow::Result<Answered> {
+pub fn answer(
+    command: &Command,
+    keys: &str,
+    within: Duration,
+    echo: &mut dyn Write,
+) -> anyhow::Result<Answered> {
     let mut terminal = Terminal::start(&builder(command, true)?)?;
     let deadline = Instant::now() + within;
     let mut keys = keys.chars();
@@ -100,11 +105,20 @@ pub fn answer(command: &Command, keys: &str, within: Duration, echo: &mut dyn Wr
 ///
 /// # Errors
 /// It cannot be started, or has not ended `within` that time; it is killed then.
-pub fn unattended(command: &Command, input: &str, scratch: &Path, within: Duration) -> anyhow::Result<Unattended> {
+pub fn unattended(
+    command: &Command,
+    input: &str,
+    scratch: &Path,
+    within: Duration,
+) -> anyhow::Result<Unattended> {
     let file = |name: &str| scratch.join(name);
     std::fs::write(file("stdin"), input)?;
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", r#"files=$1; shift; exec "$@" <"$files/stdin" >"$files/stdout" 2>"$files/stderr""#, "sh"]);
+    shell.args([
+        "-c",
+        r#"files=$1; shift; exec "$@" <"$files/stdin" >"$files/stdout" 2>"$files/stderr""#,
+        "sh",
+    ]);
     shell.arg(scratch).arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
@@ -144,7 +158,8 @@ struct Terminal {
 impl Terminal {
     fn start(builder: &CommandBuilder) -> anyhow::Result<Terminal> {
         let size = PtySize { rows: 50, cols: 200, ..PtySize::default() };
-        let pair = native_pty_system().openpty(size).context("a pseudo-terminal cannot be opened")?;
+        let pair =
+            native_pty_system().openpty(size).context("a pseudo-terminal cannot be opened")?;
         let mut reader = pair.master.try_clone_reader()?;
         let writer = pair.master.take_writer()?;
         let opened_raw = is_raw(&*pair.master);
@@ -160,7 +175,15 @@ impl Terminal {
                 }
             }
         });
-        Ok(Terminal { master: pair.master, writer, child, chunks, closed: false, output: Vec::new(), opened_raw })
+        Ok(Terminal {
+            master: pair.master,
+            writer,
+            child,
+            chunks,
+            closed: false,
+            output: Vec::new(),
+            opened_raw,
+        })
     }
 
     /// Takes in what arrives within `wait`.
@@ -221,7 +244,9 @@ impl Drop for Terminal {
 /// Do keys arrive one by one? Asked of the terminal's settings by their names, which every system spells
 /// alike.
 fn is_raw(master: &dyn MasterPty) -> bool {
-    master.get_termios().is_some_and(|settings| !format!("{:?}", settings.local_flags).contains("ICANON"))
+    master
+        .get_termios()
+        .is_some_and(|settings| !format!("{:?}", settings.local_flags).contains("ICANON"))
 }
 
 fn builder(command: &Command, controlling: bool) -> anyhow::Result<CommandBuilder> {
@@ -261,7 +286,10 @@ mod tests {
         let script = r#"for n in 1 2; do printf '%s?\n> ' $n >/dev/tty; stty raw -echo </dev/tty; k=$(dd bs=1 count=1 2>/dev/null </dev/tty); stty sane </dev/tty; echo "$k!"; done; exit 7"#;
         let mut echo = Vec::new();
         let answered = answer(&shell(script), "xy", WITHIN, &mut echo).unwrap();
-        assert_eq!((answered.output.as_str(), answered.status, answered.prompts), ("1?\n> x!\n2?\n> y!\n", 7, 2));
+        assert_eq!(
+            (answered.output.as_str(), answered.status, answered.prompts),
+            ("1?\n> x!\n2?\n> y!\n", 7, 2)
+        );
         assert_eq!(String::from_utf8_lossy(&echo).replace("\r\n", "\n"), answered.output);
     }
 
@@ -277,6 +305,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = "cat; (: >/dev/tty) 2>/dev/null || echo none >&2; exit 3";
         let ended = unattended(&shell(script), "in", folder.path(), WITHIN).unwrap();
-        assert_eq!(ended, Unattended { stdout: "in".to_owned(), stderr: "none\n".to_owned(), status: 3 });
+        assert_eq!(
+            ended,
+            Unattended { stdout: "in".to_owned(), stderr: "none\n".to_owned(), status: 3 }
+        );
     }
 }

@@ -38,7 +38,10 @@ struct Answer {
 
 fn main() -> ExitCode {
     // Started as a sandbox worker, this is one, and nothing else may happen before.
-    if std::env::args_os().nth(1).is_some_and(|first| first == hub::adapters::sandbox::WORKER_ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == hub::adapters::sandbox::WORKER_ARGUMENT)
+    {
         return hub::adapters::sandbox::run_worker(hub::cli::BUILD);
     }
     let done = match Arguments::parse().command {
@@ -52,7 +55,8 @@ fn main() -> ExitCode {
 }
 
 fn answer_prompts(arguments: &Answer) -> anyhow::Result<ExitCode> {
-    let (program, rest) = arguments.command.split_first().ok_or_else(|| anyhow::anyhow!("no command is given"))?;
+    let (program, rest) =
+        arguments.command.split_first().ok_or_else(|| anyhow::anyhow!("no command is given"))?;
     let mut command = std::process::Command::new(program);
     command.args(rest);
     let keys = arguments.keys.replace('+', "\r");

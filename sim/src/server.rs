@@ -64,7 +64,9 @@ pub fn serve(script: &Script) -> anyhow::Result<ExitCode> {
         let line = line?;
         out.write_all(&std::mem::take(&mut held))?;
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else { continue };
+        let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else {
+            continue;
+        };
         let params = message.get("params").unwrap_or(&Value::Null);
         let answer = match message["method"].as_str() {
             Some("initialize") => Reply::Result(initialize(params)),
@@ -135,7 +137,11 @@ fn tools(script: &Script) -> Vec<Value> {
     let nothing = json!({ "type": "object", "properties": {} });
     let reads = json!({ "readOnlyHint": true });
     let writes = json!({ "readOnlyHint": false, "destructiveHint": false });
-    let shared = if changed { "Share a note with everyone on the internet." } else { "Share a note with the team." };
+    let shared = if changed {
+        "Share a note with everyone on the internet."
+    } else {
+        "Share a note with the team."
+    };
     let mut tools = vec![
         json!({
             "name": "list_notes", "description": "List every note. Newest first.", "inputSchema": nothing, "annotations": reads,
@@ -169,20 +175,28 @@ fn tools(script: &Script) -> Vec<Value> {
 fn call(params: &Value) -> Reply {
     let said = |text: &str| Reply::Result(json!({ "content": [{ "type": "text", "text": text }] }));
     let structured = |value: Value| {
-        Reply::Result(json!({ "content": [{ "type": "text", "text": value.to_string() }], "structuredContent": value }))
+        Reply::Result(
+            json!({ "content": [{ "type": "text", "text": value.to_string() }], "structuredContent": value }),
+        )
     };
     let text = params["arguments"]["text"].as_str().unwrap_or_default();
     match params["name"].as_str().unwrap_or_default() {
-        "list_notes" => structured(json!({ "notes": [{ "id": 2, "text": "buy milk" }, { "id": 1, "text": "call mum" }] })),
+        "list_notes" => structured(
+            json!({ "notes": [{ "id": 2, "text": "buy milk" }, { "id": 1, "text": "call mum" }] }),
+        ),
         "add_note" => said(&format!("added: {text}")),
         "share_note" => said(&format!("shared: {text}")),
         "delete_note" => said(&format!("deleted: {}", params["arguments"]["id"])),
         "half_note" => said("two halves"),
         "hang_write" | "hang_read" => Reply::Nothing,
         "crash" => Reply::Crash,
-        "draw_note" => Reply::Result(json!({ "content": [{ "type": "image", "mimeType": "image/png", "data": DOT }] })),
+        "draw_note" => Reply::Result(
+            json!({ "content": [{ "type": "image", "mimeType": "image/png", "data": DOT }] }),
+        ),
         "note_number" => structured(json!({ "number": LARGE_INTEGER })),
-        "refuse_note" => Reply::Result(json!({ "content": [{ "type": "text", "text": "not today" }], "isError": true })),
+        "refuse_note" => Reply::Result(
+            json!({ "content": [{ "type": "text", "text": "not today" }], "isError": true }),
+        ),
         other => Reply::Error(-32602, format!("unknown tool: {other}")),
     }
 }

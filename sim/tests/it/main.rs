@@ -1,9 +1,10 @@
 //! Everything that needs more than one part of the hub.
 
-mod journals;
-mod sandbox;
-mod world;
 mod cli;
-mod support;
+mod journals;
 mod real_servers;
+mod sandbox;
 mod stdio;
+mod support;
+mod tokens;
+mod world;

@@ -10,13 +10,19 @@ fn installed() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/servers");
     let found = folder.join("installed").exists() && which_node();
     if !found {
-        let _ = writeln!(std::io::stderr(), "skipped: the real servers are not installed; run scripts/servers");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: the real servers are not installed; run scripts/servers"
+        );
     }
     found.then(|| folder.canonicalize().expect("a folder"))
 }
 
 fn which_node() -> bool {
-    std::process::Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success())
+    std::process::Command::new("node")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// A hub with `everything`, `files` and `memory`, and the folder that `files` may read.
@@ -28,13 +34,39 @@ fn hub(servers: &Path) -> (TestHub, PathBuf) {
     std::fs::write(notes.join("grace.txt"), "Grace Hopper\nwrote the first compiler\n").unwrap();
     let notes = notes.canonicalize().unwrap();
     let script = |name: &str| {
-        let path = servers.join(format!("node_modules/@modelcontextprotocol/server-{name}/dist/index.js"));
+        let path =
+            servers.join(format!("node_modules/@modelcontextprotocol/server-{name}/dist/index.js"));
         path.to_str().unwrap().to_owned()
     };
-    hub.ok(["add", "--accept", "--namespace", "everything", "node", &script("everything"), "stdio"]);
-    hub.ok(["add", "--accept", "--namespace", "files", "node", &script("filesystem"), notes.to_str().unwrap()]);
+    hub.ok([
+        "add",
+        "--accept",
+        "--namespace",
+        "everything",
+        "node",
+        &script("everything"),
+        "stdio",
+    ]);
+    hub.ok([
+        "add",
+        "--accept",
+        "--namespace",
+        "files",
+        "node",
+        &script("filesystem"),
+        notes.to_str().unwrap(),
+    ]);
     let graph = format!("MEMORY_FILE_PATH={}", hub.file("memory.json").display());
-    hub.ok(["add", "--accept", "--namespace", "memory", "--env", &graph, "node", &script("memory")]);
+    hub.ok([
+        "add",
+        "--accept",
+        "--namespace",
+        "memory",
+        "--env",
+        &graph,
+        "node",
+        &script("memory"),
+    ]);
     (hub, notes)
 }
 
@@ -43,11 +75,20 @@ fn real_servers_are_searched_described_and_executed() {
     let Some(servers) = installed() else { return };
     let (hub, notes) = hub(&servers);
     let (_, listed) = hub.json(["list"]);
-    let counts: Vec<_> = listed["sources"].as_array().unwrap().iter().map(|source| source["tools"].as_u64().unwrap()).collect();
+    let counts: Vec<_> = listed["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|source| source["tools"].as_u64().unwrap())
+        .collect();
     assert!(counts.len() == 3 && counts.iter().all(|count| *count >= 9), "{listed:#}");
     let (_, findings) = hub.json(["doctor"]);
     for namespace in ["everything", "files", "memory"] {
-        let fine = findings["findings"].as_array().unwrap().iter().any(|f| f["what"] == namespace && f["ok"] == true);
+        let fine = findings["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|f| f["what"] == namespace && f["ok"] == true);
         assert!(fine, "{findings:#}");
     }
 
@@ -56,12 +97,24 @@ fn real_servers_are_searched_described_and_executed() {
     for namespace in ["everything (", "files (", "memory ("] {
         assert!(opened["instructions"].as_str().unwrap().contains(namespace), "{opened:#}");
     }
-    let found = client.text("search", json!({ "query": "read a text file" }));
-    assert!(found.starts_with("files\n") && found.contains("files.readTextFile(input: { path: string"), "{found}");
-    let found = client.text("search", json!({ "query": "remember entities in the knowledge graph" }));
+    let found = client.text("search", &json!({ "query": "read a text file" }));
+    assert!(
+        found.starts_with("files\n") && found.contains("files.readTextFile(input: { path: string"),
+        "{found}"
+    );
+    let found =
+        client.text("search", &json!({ "query": "remember entities in the knowledge graph" }));
     assert!(found.contains("memory.createEntities(") && found.contains("[asks]"), "{found}");
-    let types = client.text("describe", json!({ "targets": ["files.readTextFile", "memory.createEntities", "everything.getSum"] }));
-    for part in ["declare const files: {", "declare const memory: {", "declare const everything: {", "entityType: string"] {
+    let types = client.text(
+        "describe",
+        &json!({ "targets": ["files.readTextFile", "memory.createEntities", "everything.getSum"] }),
+    );
+    for part in [
+        "declare const files: {",
+        "declare const memory: {",
+        "declare const everything: {",
+        "entityType: string",
+    ] {
         assert!(types.contains(part), "{part}: {types}");
     }
 
@@ -77,10 +130,16 @@ fn real_servers_are_searched_described_and_executed() {
 
     let image = client.execute("return await everything.getTinyImage()");
     let blocks = image["result"].as_array().unwrap();
-    assert!(blocks.iter().any(|block| block["type"] == "image" && block["handle"].is_string()), "{image:#}");
+    assert!(
+        blocks.iter().any(|block| block["type"] == "image" && block["handle"].is_string()),
+        "{image:#}"
+    );
     assert!(!image.to_string().contains("iVBOR"), "no picture inline");
     let code = "try { await files.readTextFile({ path: '/etc/passwd' }) } catch (e) { return [e.name, e.code, e.address] }";
-    assert_eq!(client.execute(code)["result"], json!(["ToolError", "upstream_error", "files.readTextFile"]));
+    assert_eq!(
+        client.execute(code)["result"],
+        json!(["ToolError", "upstream_error", "files.readTextFile"])
+    );
     assert_eq!(client.close(), 0);
 }
 
@@ -114,7 +173,11 @@ return (made.entities ?? made).map(entity => entity.name);",
         assert!(answered.output.contains(part), "{part}: {}", answered.output);
     }
     let done = client.envelope(&json!({ "resume": run }));
-    assert_eq!((&done["status"], &done["result"]), (&json!("completed"), &json!(["Ada Lovelace", "Grace Hopper"])), "{done:#}");
+    assert_eq!(
+        (&done["status"], &done["result"]),
+        (&json!("completed"), &json!(["Ada Lovelace", "Grace Hopper"])),
+        "{done:#}"
+    );
     let graph = std::fs::read_to_string(hub.file("memory.json")).unwrap();
     assert_eq!(graph.matches("Ada Lovelace").count(), 1, "{graph}");
     assert_eq!(client.close(), 0);
@@ -129,9 +192,18 @@ fn a_real_server_that_is_killed_is_started_again_for_the_next_read() {
     assert_eq!(client.execute("return (await memory.readGraph()).entities.length")["result"], 0);
     let marker = hub.file("memory.json").display().to_string();
     let server = until("the server's process", || process_with(&marker));
-    assert!(std::process::Command::new("kill").args(["-9", &server]).status().is_ok_and(|status| status.success()));
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-9", &server])
+            .status()
+            .is_ok_and(|status| status.success())
+    );
     let envelope = client.execute("return (await memory.readGraph()).entities.length");
-    assert_eq!((&envelope["status"], &envelope["result"]), (&Value::from("completed"), &json!(0)), "{envelope:#}");
+    assert_eq!(
+        (&envelope["status"], &envelope["result"]),
+        (&Value::from("completed"), &json!(0)),
+        "{envelope:#}"
+    );
 }
 
 /// The id of the process whose environment contains `marker`.

@@ -38,12 +38,12 @@ async fn guests_at_once_do_not_disturb_each_other() {
 #[tokio::test]
 async fn a_guest_outlives_the_sandbox_that_opened_it() {
     let sandbox = workers();
-    let mut guest = sandbox.open(program(&case("return 7;", 1_000)).unwrap()).await.unwrap();
+    // Long enough for whatever ends with the sandbox to have ended.
+    let code = "let n = 0;\nfor (let i = 0; i < 3e6; i += 1) n += 1;\nreturn n;";
+    let mut guest = sandbox.open(program(&case(code, 10_000)).unwrap()).await.unwrap();
     drop(sandbox);
-    assert_eq!(
-        start(&mut guest, 1_000).await.unwrap().end,
-        Some(GuestEnd::Returned(Some("7".to_owned())))
-    );
+    let end = start(&mut guest, 10_000).await.unwrap().end;
+    assert_eq!(end, Some(GuestEnd::Returned(Some("3000000".to_owned()))));
 }
 
 #[tokio::test]

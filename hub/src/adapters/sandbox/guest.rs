@@ -81,11 +81,10 @@ impl Blank {
         })?;
         runtime.set_memory_limit(memory_bytes);
         let polled = Rc::clone(&host);
-        let mut heap = context.with(|ctx| Heap::of(&ctx, memory_bytes));
+        let heap = context.with(|ctx| Heap::of(&ctx, memory_bytes));
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            if heap.is_low() {
-                polled.memory_low.set(true);
-            }
+            heap.collect_in_time();
+            polled.memory_low.set(polled.memory_low.get() || heap.is_low());
             polled.meter.poll() || polled.limit.get().is_some()
         })));
         let (ended, spoiled) = (false, false);
@@ -103,11 +102,7 @@ impl Guest {
     /// Runs one turn to quiescence.
     pub(super) fn step(&mut self, turn: Turn) -> Yielded {
         self.host.begin_step(turn.at.0, turn.budget_us);
-        let delivered = match self.deliver(turn.delivery) {
-            // What a timer throws after the end changes nothing.
-            Err(Stuck::Threw(_)) if self.ended => Ok(()),
-            delivered => delivered,
-        };
+        let delivered = self.deliver(turn.delivery).or_else(|stuck| self.unless_ended(stuck));
         let end = match delivered.and_then(|()| self.drain()) {
             Ok(()) => self.main_end().or_else(|| self.stranded()),
             Err(Stuck::Limit(limit)) => Some(GuestEnd::Limit(limit)),
@@ -195,13 +190,18 @@ impl Guest {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // A microtask threw, as a timer may; or a limit was met in one.
-                Err(_) => {
-                    match self.context.with(|ctx| caught(&ctx, &self.host, self.inner.clone())) {
-                        Stuck::Threw(_) if self.ended => {}
-                        stuck => return Err(stuck),
-                    }
-                }
+                Err(_) => self
+                    .context
+                    .with(|ctx| self.unless_ended(caught(&ctx, &self.host, self.inner.clone())))?,
             }
+        }
+    }
+
+    /// What is thrown after the end changes nothing.
+    fn unless_ended(&self, stuck: Stuck) -> Result<(), Stuck> {
+        match &stuck {
+            Stuck::Threw(_) if self.ended => Ok(()),
+            Stuck::Threw(_) | Stuck::Limit(_) => Err(stuck),
         }
     }
 
@@ -332,7 +332,7 @@ fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stu
             let places = cut(&places(&stack), MESSAGE_BYTES_MAX / 2).to_owned();
             let text = cut(&text, MESSAGE_BYTES_MAX - 1 - places.len());
             let hint = match hint {
-                Some(hint) => Some(hint),
+                Some(hint) => Some(cut(&hint, MESSAGE_BYTES_MAX).to_owned()),
                 None => missing_global(text, host.namespaces()),
             };
             let message = format!("{text}\n{places}").trim_end().to_owned();

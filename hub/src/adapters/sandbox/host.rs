@@ -64,7 +64,7 @@ impl Host {
 
     pub(super) fn log(&self, line: String) {
         // One more for its end: empty lines are not free.
-        let bytes = self.log_bytes.get() + line.len();
+        let bytes = self.log_bytes.get() + line.len() + 1;
         let mut yielded = self.yielded.borrow_mut();
         if bytes > LOG_BYTES_KEPT {
             yielded.logs_dropped += 1;
@@ -147,7 +147,7 @@ impl Host {
         let arguments = self.plain(text)?;
         let kind = if kind == "search" { LookupKind::Search } else { LookupKind::Describe };
         let mut yielded = self.yielded.borrow_mut();
-        if yielded.lookups.len() >= LOOKUPS_PER_STEP || arguments.len() > 64 * 1024 {
+        if yielded.lookups.len() >= LOOKUPS_PER_STEP || !self.fits(arguments.len()) {
             self.limit.set(Some(GuestLimit::Requests));
             return Err("too many lookups at once".to_owned());
         }

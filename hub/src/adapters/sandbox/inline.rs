@@ -49,9 +49,10 @@ impl Drop for InlineGuest {
     fn drop(&mut self) {
         // Taken out first: dropping a guest while the table is borrowed could meet itself.
         let guest = GUESTS.try_with(|guests| guests.borrow_mut().1.remove(&self.0)).ok().flatten();
-        match guest {
-            Some(guest) if guest.is_spoiled() => std::mem::forget(guest),
-            guest => drop(guest),
+        if guest.as_ref().is_some_and(InnerGuest::is_spoiled) {
+            std::mem::forget(guest);
+        } else {
+            drop(guest);
         }
     }
 }

@@ -49,6 +49,7 @@
   for (const name of ['eval', 'Function', 'Atomics', 'SharedArrayBuffer', 'WebAssembly', 'performance',
     'WeakRef', 'FinalizationRegistry', 'gc']) delete global[name];
   // Call-site objects would hand out this file's own closures.
+  own(RealError, 'prepareStackTrace', undefined);
 
   // ---- Time: the run's clock stands still within a step.
   const GuestDate = function Date(...parts) {
@@ -69,7 +70,7 @@
     if (typeof callback !== 'function') throw new RealTypeError('setTimeout takes a function');
     let ms = +delay;
     if (!(ms > 0)) ms = 0;
-    if (ms > 40000) throw new RealRangeError('setTimeout waits at most 30000 ms');
+    if (ms > 30000) throw new RealRangeError('setTimeout waits at most 30000 ms');
     timerCount += 1;
     timers[timerCount] = { callback, args };
     host.timer(timerCount, floor(ms));
@@ -192,7 +193,7 @@
       const tool = names[at];
       const call = async (...args) => invoke(namespace, tool, args);
       defineProperty(call, 'name', { value: tool });
-      defineProperty(target, tool, { value: call, enumerable: true });
+      defineProperty(target, tool, { value: freeze(call), enumerable: true });
     }
     const refuse = () => { throw new RealTypeError(namespace + ' cannot be changed'); };
     return new Proxy(freeze(target), {

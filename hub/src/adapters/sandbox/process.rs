@@ -154,7 +154,7 @@ impl Worker {
         };
         let to = pipe::Sender::from_owned_fd(stdin.into());
         let from = pipe::Receiver::from_owned_fd(stdout.into());
-        Ok(Worker { child, to: to?, from: from?, _spawner: { let _ = spawner; mpsc::channel().0 } })
+        Ok(Worker { child, to: to?, from: from?, _spawner: spawner })
     }
 
     /// This worker, unless it died while it waited.

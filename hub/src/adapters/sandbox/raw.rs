@@ -65,32 +65,45 @@ impl Bytecode {
 /// The heap of a runtime, for that runtime's own interrupt handler.
 pub(super) struct Heap {
     runtime: *mut qjs::JSRuntime,
-    reserve_bytes: usize,
-    was_low: bool,
+    limit_bytes: usize,
 }
 
 impl Heap {
-    /// The heap behind `ctx`, which counts as low when less than a quarter of its limit is left.
+    /// The heap behind `ctx`.
     pub(super) fn of(ctx: &Ctx<'_>, limit_bytes: usize) -> Heap {
         // SAFETY: a context always has a runtime.
         let runtime = unsafe { qjs::JS_GetRuntime(ctx.as_raw().as_ptr()) };
-        Heap { runtime, reserve_bytes: limit_bytes / 4, was_low: false }
+        Heap { runtime, limit_bytes }
     }
 
-    /// Is it low? When that begins, garbage is collected before the next object is made: the engine by
-    /// itself waits for half as much again as it kept the last time, which may lie over the limit.
-    pub(super) fn is_low(&mut self) -> bool {
-        // SAFETY: the runtime owns the handler that asks, so it is alive. Taking memory from it and giving
-        // it back, or setting the threshold, runs no code and collects nothing by itself.
-        unsafe {
-            let taken = qjs::js_malloc_rt(self.runtime, self.reserve_bytes as _);
-            let low = taken.is_null();
-            qjs::js_free_rt(self.runtime, taken);
-            if false && low && !self.was_low {
-                qjs::JS_SetGCThreshold(self.runtime, 1);
+    /// Is less than a quarter of it left?
+    pub(super) fn is_low(&self) -> bool {
+        !self.has(self.limit_bytes / 4)
+    }
+
+    /// Has garbage collected at the latest when an eighth is left. The engine by itself waits for half as
+    /// much again as it kept the last time, which may lie over the limit: then garbage would fill the heap.
+    pub(super) fn collect_in_time(&self) {
+        let reserve = self.limit_bytes / 8;
+        let latest = self.limit_bytes - reserve;
+        // With less than that in use, so that a heap that is full of live things is not searched for ever.
+        if self.has(reserve) {
+            // SAFETY: as in `has`; the threshold is a number that the next allocation looks at.
+            unsafe {
+                if qjs::JS_GetGCThreshold(self.runtime) as usize > latest {
+                    qjs::JS_SetGCThreshold(self.runtime, latest as _);
+                }
             }
-            self.was_low = low;
-            low
+        }
+    }
+
+    fn has(&self, bytes: usize) -> bool {
+        // SAFETY: the runtime owns the handler that asks, so it is alive. Taking memory from it and giving
+        // it back runs no code and collects nothing.
+        unsafe {
+            let taken = qjs::js_malloc_rt(self.runtime, bytes as _);
+            qjs::js_free_rt(self.runtime, taken);
+            !taken.is_null()
         }
     }
 }

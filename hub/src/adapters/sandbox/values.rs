@@ -99,7 +99,7 @@ pub(super) fn is_out_of_memory(value: &Value<'_>, low: bool) -> bool {
     let says = |key, text: &str| {
         error.is_some_and(|it| it.get::<_, String>(key).is_ok_and(|it| it == text))
     };
-    says("message", "out of memory")
+    says("name", "InternalError") && says("message", "out of memory")
 }
 
 /// Bytes of stack that guest code may use, by the thread it runs on.

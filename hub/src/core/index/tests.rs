@@ -172,7 +172,7 @@ fn described(targets: &[&str]) -> String {
 fn describe_takes_addresses_and_namespaces_and_says_what_is_not_there() {
     insta::assert_snapshot!(described(&["slack", "github.searchIssues", "github.searchIsues"]), @r#"
     interface CallOptions {
-    	/** One of the namespace's connections; the starred one if left out. */
+    	/** One of the namespace's connections; the default one if left out. */
     	connection?: string;
     }
     declare const slack: {

@@ -27,7 +27,7 @@ const MISSES_MAX: usize = 40;
 const LEFT_OUT_NAMED: usize = 6;
 
 /// What every call takes beside its input.
-const CALL_OPTIONS: &str = "interface CallOptions {\n\t/** One of the namespace's connections; the starred one if left out. */\n\tconnection?: string;\n}\n";
+const CALL_OPTIONS: &str = "interface CallOptions {\n\t/** One of the namespace's connections; the default one if left out. */\n\tconnection?: string;\n}\n";
 
 /// The tools of one namespace, as far as they may be shown.
 #[derive(Debug, Clone)]
@@ -332,7 +332,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Tokens kept free for the line on what is left out.
-const LEFT_OUT_TOKENS: usize = 100;
+const LEFT_OUT_TOKENS: usize = 64;
 
 impl Block<'_> {
     fn opening(&self) -> String {

@@ -3,7 +3,8 @@
 use crate::support::{TestHub, until};
 use serde_json::{Value, json};
 
-const THREE: &str = "for (const text of ['a', 'b', 'c']) await notes.addNote({ text })\nreturn 'done'";
+const THREE: &str =
+    "for (const text of ['a', 'b', 'c']) await notes.addNote({ text })\nreturn 'done'";
 
 #[test]
 fn a_question_shows_what_a_person_needs() {
@@ -87,7 +88,12 @@ fn calls_made_together_wait_together() {
 #[test]
 fn a_flag_preselects_what_enter_answers() {
     let hub = TestHub::with_notes();
-    for (flag, word) in [("--once", "allow once"), ("--run", "allow for this run"), ("--always", "always allow"), ("--deny", "deny")] {
+    for (flag, word) in [
+        ("--once", "allow once"),
+        ("--run", "allow for this run"),
+        ("--always", "always allow"),
+        ("--deny", "deny"),
+    ] {
         let tool = if flag == "--deny" { "shareNote" } else { "addNote" };
         let run = hub.waiting(&format!("return await notes.{tool}({{ text: '{flag}' }})"));
         let answered = hub.at_terminal("\r", ["approve", flag, &run]);
@@ -100,11 +106,15 @@ fn a_flag_preselects_what_enter_answers() {
 #[test]
 fn one_call_of_several_is_decided_alone_and_the_rest_waits() {
     let hub = TestHub::with_notes();
-    let (_, envelope) = hub.exec("return await Promise.all(['a', 'b'].map(text => notes.addNote({ text })))");
+    let (_, envelope) =
+        hub.exec("return await Promise.all(['a', 'b'].map(text => notes.addNote({ text })))");
     let run = envelope["runId"].as_str().unwrap();
     let answered = hub.at_terminal("o", ["approve", run, "--call", "c2"]);
     let (question, rest) = answered.output.split_once("> o\n").unwrap();
-    assert!(question.contains("c2 wants to call") && !question.contains("c1 wants to call"), "{question}");
+    assert!(
+        question.contains("c2 wants to call") && !question.contains("c1 wants to call"),
+        "{question}"
+    );
     assert_eq!(answered.status, 3, "{}", answered.output);
     assert!(rest.contains("waits for you: c1") && !rest.contains("waits for you: c2"), "{rest}");
     assert!(hub.calls("notes").is_empty(), "nothing runs before everything is decided");
@@ -128,7 +138,9 @@ fn a_person_who_leaves_a_question_open_decides_nothing() {
 fn what_is_piped_in_is_no_person() {
     let hub = TestHub::with_notes();
     let run = hub.waiting(THREE);
-    for arguments in [&["approve", run.as_str()][..], &["approve", "--always", &run], &["--no-input", "approve"]] {
+    for arguments in
+        [&["approve", run.as_str()][..], &["approve", "--always", &run], &["--no-input", "approve"]]
+    {
         let ended = hub.run_with(&hub.command(arguments), "ooo\na\ny\n");
         assert_eq!(ended.status, 3, "{ended:#?}");
         assert!(ended.stderr.contains("in your own terminal"), "{ended:#?}");
@@ -146,7 +158,10 @@ fn a_task_over_two_sources_asks_exactly_once() {
     let answered = hub.at_terminal("o", ["exec", code]);
     assert_eq!(answered.status, 0, "{}", answered.output);
     assert!(answered.output.contains("• buy milk (#2)\\n• call mum (#1)"), "{}", answered.output);
-    assert_eq!((hub.calls("inbox"), hub.calls("board")), (vec!["list_notes".to_owned()], vec!["add_note".to_owned()]));
+    assert_eq!(
+        (hub.calls("inbox"), hub.calls("board")),
+        (vec!["list_notes".to_owned()], vec!["add_note".to_owned()])
+    );
 }
 
 #[test]
@@ -162,7 +177,11 @@ fn a_read_that_is_replayed_is_not_sent_again() {
     assert_eq!(hub.calls("inbox"), ["list_notes"]);
     let result = hub.resume(&run)["result"].clone();
     let written = sim::server::calls(&hub.log("board")).unwrap();
-    assert_eq!(written[0]["arguments"]["text"], format!("buy milk{}", result[1]), "one seed for all attempts");
+    assert_eq!(
+        written[0]["arguments"]["text"],
+        format!("buy milk{}", result[1]),
+        "one seed for all attempts"
+    );
     assert_eq!((hub.calls("inbox").len(), written.len()), (1, 1));
 }
 
@@ -189,7 +208,8 @@ fn a_client_whose_run_was_decided_elsewhere_gets_the_result() {
 #[test]
 fn approve_without_a_run_decides_all_that_wait() {
     let hub = TestHub::with_notes();
-    let runs = ["a", "b"].map(|text| hub.waiting(&format!("return await notes.addNote({{ text: '{text}' }})")));
+    let runs = ["a", "b"]
+        .map(|text| hub.waiting(&format!("return await notes.addNote({{ text: '{text}' }})")));
     assert_eq!(hub.at_terminal("oo", ["approve"]).status, 0);
     let results = runs.map(|run| hub.resume(&run)["result"].clone());
     assert_eq!(results, [json!("added: a"), json!("added: b")]);
@@ -201,7 +221,10 @@ fn a_waiting_run_goes_on_where_it_began_as_soon_as_it_is_decided() {
     let hub = TestHub::with_notes();
     let mut client = hub.serve();
     client.initialize("2025-11-25");
-    let run = client.execute("return await notes.addNote({ text: 'x' })")["runId"].as_str().unwrap().to_owned();
+    let run = client.execute("return await notes.addNote({ text: 'x' })")["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!(hub.at_terminal("o", ["approve", &run]).status, 0);
     let status = until("the end of the run", || {
         let listed = hub.json(["runs"]).1;

@@ -25,7 +25,11 @@ fn a_tool_that_was_always_allowed_asks_again_once_it_changed_and_says_what_chang
     let run = hub.waiting(SHARE);
     assert_eq!(hub.calls("notes").len(), 2);
     let answered = hub.at_terminal("d", ["approve", &run]);
-    assert!(answered.output.contains("asks because the tool changed since it was reviewed"), "{}", answered.output);
+    assert!(
+        answered.output.contains("asks because the tool changed since it was reviewed"),
+        "{}",
+        answered.output
+    );
     assert!(answered.output.contains(CHANGE), "{}", answered.output);
     assert_eq!(hub.calls("notes").len(), 2);
 

@@ -8,7 +8,8 @@ fn hub_that_lets_it_hang() -> TestHub {
     let hub = TestHub::with_notes();
     let switch = ["add", "--namespace", "slow"].map(str::to_owned);
     // In the order of the review: addNote, crash, deleteNote, drawNote, halfNote, hangRead, hangWrite.
-    let added = hub.at_terminal("yt\r\r\r\r\r\rrq", switch.into_iter().chain(hub.server("slow", &[])));
+    let added =
+        hub.at_terminal("yt\r\r\r\r\r\rrq", switch.into_iter().chain(hub.server("slow", &[])));
     assert_eq!(added.status, 0, "{}", added.output);
     hub
 }
@@ -29,7 +30,11 @@ fn a_write_cut_off_by_a_kill_is_unknown_and_never_sent_again() {
     let hub = hub_that_lets_it_hang();
     let run = killed_in(&hub, "return await slow.hangWrite({ text: 'x' })");
     let (_, listed) = hub.json(["runs", "--status", "running"]);
-    assert_eq!(listed["runs"][0]["id"], run.as_str(), "interrupted, and nobody goes on with it unasked");
+    assert_eq!(
+        listed["runs"][0]["id"],
+        run.as_str(),
+        "interrupted, and nobody goes on with it unasked"
+    );
 
     let envelope = hub.resume(&run);
     assert_eq!(envelope["status"], "failed", "{envelope:#}");

@@ -24,7 +24,9 @@ fn every_command_prints_one_line_of_json() {
     check(&["review", "--accept"], 0, "reviewed");
     check(&["doctor"], 0, "findings");
     check(&["call", "notes.listNotes"], 0, "result");
-    let waits = check(&["exec", "return await notes.addNote({ text: 'x' })"], 3, "pending")["runId"].clone();
+    let waits =
+        check(&["exec", "return await notes.addNote({ text: 'x' })"], 3, "pending")["runId"]
+            .clone();
     let waits = waits.as_str().unwrap();
     check(&["runs"], 0, "runs");
     check(&["runs", "show", waits], 0, "entries");
@@ -54,7 +56,10 @@ fn approve_prints_the_envelope_as_json_beside_its_question() {
     let answered = hub.at_terminal_with("o", &shell);
     assert_eq!(answered.status, 0, "{}", answered.output);
     let envelope: Value = serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap();
-    assert_eq!((&envelope["status"], &envelope["result"]), (&json!("completed"), &json!("added: x")));
+    assert_eq!(
+        (&envelope["status"], &envelope["result"]),
+        (&json!("completed"), &json!("added: x"))
+    );
 }
 
 /// Checks that a command refuses, with this status, naming each of these.
@@ -63,7 +68,11 @@ fn refuses(hub: &TestHub, arguments: &[&str], status: u32, parts: &[&str]) {
     let ended = hub.run(arguments);
     assert_eq!((ended.status, ended.stdout.as_str()), (status, ""), "{arguments:?}: {ended:#?}");
     for part in parts {
-        assert!(ended.stderr.contains(part), "{arguments:?} does not say {part}:\n{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(part),
+            "{arguments:?} does not say {part}:\n{}",
+            ended.stderr
+        );
     }
 }
 
@@ -114,7 +123,10 @@ fn what_is_well_said_and_impossible_exits_with_one_and_a_hint() {
     check(&["refresh", "nothing"], &["nothing", "capabilities hub list"]);
     check(&["review", "--accept", "nothing"], &["nothing", "capabilities hub list"]);
     check(&["add", "--accept", "--namespace", "notes", "/bin/cat"], &["notes", "--namespace"]);
-    check(&["runs", "show", "run_0000000000000000"], &["run_0000000000000000", "capabilities hub runs"]);
+    check(
+        &["runs", "show", "run_0000000000000000"],
+        &["run_0000000000000000", "capabilities hub runs"],
+    );
     check(&["cancel", "run_0000000000000000"], &["run_0000000000000000", "capabilities hub runs"]);
     check(&["exec", &"x".repeat(65 * 1024)], &["65536 are allowed", "Send less code"]);
     check(&["call", "nothing.atAll"], &["nothing"]);
@@ -135,7 +147,10 @@ fn code_that_is_empty_is_refused_as_it_is_over_mcp() {
 fn a_decision_flag_that_is_wrong_is_said_before_anything_is_asked() {
     let hub = TestHub::with_notes();
     hub.waiting("return await notes.addNote({ text: 'x' })");
-    for (arguments, part) in [(["approve", "--call", "first"], "c1, c2"), (["approve", "not-a-run", "--once"], "capabilities hub runs")] {
+    for (arguments, part) in [
+        (["approve", "--call", "first"], "c1, c2"),
+        (["approve", "not-a-run", "--once"], "capabilities hub runs"),
+    ] {
         let refused = hub.at_terminal("", arguments);
         assert_eq!(refused.status, 2, "{}", refused.output);
         assert!(refused.output.contains(part), "{}", refused.output);
@@ -173,7 +188,10 @@ fn a_hub_that_is_not_there_is_said_with_the_command_that_makes_it() {
 fn help_is_no_mistake_and_names_every_command() {
     let hub = TestHub::nowhere();
     let help = hub.ok(["--help"]);
-    for command in ["init", "add", "list", "remove", "refresh", "review", "serve", "call", "exec", "runs", "approve", "cancel", "doctor"] {
+    for command in [
+        "init", "add", "list", "remove", "refresh", "review", "serve", "call", "exec", "runs",
+        "approve", "cancel", "doctor",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
         assert!(!hub.ok([command, "--help"]).is_empty());
     }

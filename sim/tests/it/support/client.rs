@@ -42,7 +42,7 @@ impl Client {
             "initialize",
             json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "bare", "version": "1" } }),
         );
-        self.notify("notifications/initialized", json!({}));
+        self.notify("notifications/initialized", &json!({}));
         answer["result"].clone()
     }
 
@@ -65,18 +65,23 @@ impl Client {
         if let Some(meta) = &self.meta {
             params["_meta"] = meta.clone();
         }
-        self.line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
+        self.line(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
+        );
         id
     }
 
-    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
         self.line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
     /// Sends one line, whatever it is.
     pub(crate) fn line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("an open input");
-        stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()).expect("a server that reads");
+        stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .and_then(|()| stdin.flush())
+            .expect("a server that reads");
     }
 
     /// Waits for the answer to a request.
@@ -94,14 +99,15 @@ impl Client {
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(WITHIN).expect("a message in time");
-        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
+        let message: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
         assert_eq!(message["jsonrpc"], "2.0", "not JSON-RPC on stdout: {line}");
         message
     }
 
     /// Calls a tool; its result.
     #[track_caller]
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         assert!(answer.get("result").is_some(), "{tool}: {answer:#}");
         answer["result"].clone()
@@ -109,7 +115,7 @@ impl Client {
 
     /// Calls a tool that answers with text.
     #[track_caller]
-    pub(crate) fn text(&mut self, tool: &str, arguments: Value) -> String {
+    pub(crate) fn text(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result:#}");
         result["content"][0]["text"].as_str().expect("text").to_owned()
@@ -117,7 +123,7 @@ impl Client {
 
     /// Calls a tool with arguments it must refuse; what it says.
     #[track_caller]
-    pub(crate) fn refusal(&mut self, tool: &str, arguments: Value) -> String {
+    pub(crate) fn refusal(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{result:#}");
         result["content"][0]["text"].as_str().expect("text").to_owned()
@@ -126,7 +132,7 @@ impl Client {
     /// `execute`; its envelope, which structured content and text hold alike.
     #[track_caller]
     pub(crate) fn envelope(&mut self, arguments: &Value) -> Value {
-        let result = self.call("execute", arguments.clone());
+        let result = self.call("execute", arguments);
         let envelope = result["structuredContent"].clone();
         let text = result["content"][0]["text"].as_str().expect("text");
         assert!(!text.contains('\n'), "one line: {text}");
@@ -149,7 +155,8 @@ impl Client {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 // Whatever came last is looked at as well.
                 while let Ok(line) = self.lines.recv_timeout(WITHIN) {
-                    let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
+                    let message: Value = serde_json::from_str(&line)
+                        .unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
                     assert_eq!(message["jsonrpc"], "2.0", "not JSON-RPC on stdout: {line}");
                 }
                 return status.code().unwrap_or(-1);

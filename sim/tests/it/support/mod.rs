@@ -55,7 +55,12 @@ impl TestHub {
     /// The command line of a scripted server whose log is named after `namespace`.
     pub(crate) fn server(&self, namespace: &str, arguments: &[&str]) -> Vec<String> {
         let log = self.log(namespace);
-        let fixed = [env!("CARGO_BIN_EXE_sim"), "server", "--log", log.to_str().expect("a path that is text")];
+        let fixed = [
+            env!("CARGO_BIN_EXE_sim"),
+            "server",
+            "--log",
+            log.to_str().expect("a path that is text"),
+        ];
         fixed.iter().chain(arguments).map(|word| (*word).to_owned()).collect()
     }
 
@@ -76,7 +81,10 @@ impl TestHub {
     }
 
     /// `capabilities hub …` with this home, and without the variables that name an agent.
-    pub(crate) fn command<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(&self, arguments: I) -> Command {
+    pub(crate) fn command<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(
+        &self,
+        arguments: I,
+    ) -> Command {
         let mut command = Command::new(capabilities());
         command.arg("hub").args(arguments);
         command.env("CAPABILITIES_HOME", self.folder.path().join("capabilities"));
@@ -88,7 +96,10 @@ impl TestHub {
     }
 
     /// Runs a command where there is no terminal.
-    pub(crate) fn run<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(&self, arguments: I) -> Unattended {
+    pub(crate) fn run<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(
+        &self,
+        arguments: I,
+    ) -> Unattended {
         self.run_with(&self.command(arguments), "")
     }
 
@@ -110,7 +121,10 @@ impl TestHub {
 
     /// Runs a command with `--json`, without a terminal; its exit status and what it printed.
     #[track_caller]
-    pub(crate) fn json<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(&self, arguments: I) -> (u32, Value) {
+    pub(crate) fn json<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(
+        &self,
+        arguments: I,
+    ) -> (u32, Value) {
         let mut command = self.command(["--json"]);
         command.args(arguments);
         let ended = self.run_with(&command, "");
@@ -128,21 +142,35 @@ impl TestHub {
     #[track_caller]
     pub(crate) fn waiting(&self, code: &str) -> String {
         let (status, envelope) = self.exec(code);
-        assert_eq!((status, &envelope["status"]), (3, &Value::from("awaiting_approval")), "{envelope:#}");
+        assert_eq!(
+            (status, &envelope["status"]),
+            (3, &Value::from("awaiting_approval")),
+            "{envelope:#}"
+        );
         envelope["runId"].as_str().expect("a run id").to_owned()
     }
 
     /// Runs a command at a terminal, answering its prompts; every key must be asked for.
     #[track_caller]
-    pub(crate) fn at_terminal<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(&self, keys: &str, arguments: I) -> Answered {
+    pub(crate) fn at_terminal<I: IntoIterator<Item = A>, A: AsRef<OsStr>>(
+        &self,
+        keys: &str,
+        arguments: I,
+    ) -> Answered {
         self.at_terminal_with(keys, &self.command(arguments))
     }
 
     /// As above, for a prepared command.
     #[track_caller]
     pub(crate) fn at_terminal_with(&self, keys: &str, command: &Command) -> Answered {
-        let answered = answer(command, keys, WITHIN, &mut std::io::sink()).expect("a command that ends");
-        assert_eq!(answered.prompts, keys.chars().count(), "every key is asked for:\n{}", answered.output);
+        let answered =
+            answer(command, keys, WITHIN, &mut std::io::sink()).expect("a command that ends");
+        assert_eq!(
+            answered.prompts,
+            keys.chars().count(),
+            "every key is asked for:\n{}",
+            answered.output
+        );
         answered
     }
 
