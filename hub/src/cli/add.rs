@@ -207,6 +207,9 @@ fn resolve(name: &str, path: &str, here: &Path) -> Result<PathBuf, Failed> {
         std::fs::metadata(file)
             .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
+    if name.is_empty() {
+        return Err(Failed::usage("the command is empty", "give a program and its arguments"));
+    }
     if name.contains('/') {
         let file = here.join(name);
         // Not through symbolic links: a version manager's shim must stay the shim.

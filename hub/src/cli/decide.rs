@@ -38,8 +38,10 @@ pub(super) async fn approve(
         Some(run) => vec![run_id(run)?],
         None => {
             let listed = hub.list_runs().await?;
+            // Whoever has waited longest comes first.
             listed
                 .into_iter()
+                .rev()
                 .filter(|(_, status)| *status == RunStatus::AwaitingInput)
                 .map(|(record, _)| record.id)
                 .collect()

@@ -58,7 +58,9 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
     let records: Vec<_> = facts.visible().into_iter().map(|source| source.record.clone()).collect();
     let reached = futures::future::join_all(records.iter().map(|record| hub.refresh(record))).await;
     let facts = hub.facts().await?;
-    for source in facts.sources.values() {
+    let mut sources: Vec<_> = facts.sources.values().collect();
+    sources.sort_by(|a, b| a.record.namespace.cmp(&b.record.namespace));
+    for source in sources {
         let name = source.record.namespace.to_string();
         let at = records.iter().position(|record| record.id == source.record.id);
         match at.and_then(|at| reached.get(at)) {

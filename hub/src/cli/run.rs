@@ -102,6 +102,9 @@ pub(super) fn check_profile(profile: &str) -> Result<(), Failed> {
 }
 
 async fn run(output: &Output, code: Code, no_input: bool) -> Result<Done, Failed> {
+    if code.text.trim().is_empty() {
+        return Err(Failed::usage("the code is empty", "give the body of an async function, such as 'return 1 + 1'"));
+    }
     let hub = attended(Preselected::default())?;
     let mut envelope = hub.execute(code, interrupted()).await?;
     if envelope.status == EnvelopeStatus::AwaitingApproval && who::can_ask(no_input) {
@@ -120,7 +123,10 @@ pub(super) async fn ask_and_go_on(
     while envelope.status == EnvelopeStatus::AwaitingApproval {
         match hub.put_to_person(&envelope.run_id).await? {
             crate::driver::Decided::All | crate::driver::Decided::NothingWaits => {}
-            crate::driver::Decided::Some => break,
+            crate::driver::Decided::Some => {
+                // What is left to decide is fewer than before, perhaps.
+                return Ok(hub.resume(&envelope.run_id.clone(), interrupted()).await?);
+            }
         }
         envelope = hub.resume(&envelope.run_id.clone(), interrupted()).await?;
     }

@@ -13,6 +13,7 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
     let hub = unattended()?;
     hub.ports().store().settings().await?;
     let served = tokio::select! {
+        biased;
         served = serve_stdio(hub.clone(), arguments.profile) => served,
         () = told_to_end() => {
             // Writes on their way settle; what a run has not sent stays for its resume.

@@ -139,7 +139,11 @@ impl From<&StoreError> for Failure {
             | StoreError::Io { .. }
             | StoreError::Moved(_) => ErrorCode::StoreFailed,
         };
-        Failure::new(code, error.to_string())
+        let failure = Failure::new(code, error.to_string());
+        match HubError::Store(error.clone()).hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
     }
 }
 

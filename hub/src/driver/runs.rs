@@ -74,10 +74,10 @@ impl<P: Ports> Hub<P> {
     }
 
     async fn begin(&self, code: Code) -> Result<RunRecord, Failure> {
-        let limits = self
-            .limits()
-            .await
-            .map_err(|error| Failure::new(ErrorCode::StoreFailed, error.to_string()))?;
+        let limits = self.limits().await.map_err(|error| match error {
+            HubError::Store(error) => Failure::from(&error),
+            other => Failure::new(ErrorCode::StoreFailed, other.to_string()),
+        })?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));
@@ -161,7 +161,7 @@ impl<P: Ports> Hub<P> {
         if questions.is_empty() || docket.is_expired(wall) {
             return Ok(None);
         }
-        Ok(Some(pending_envelope(record, &questions, wall, Vec::new())))
+        Ok(Some(pending_envelope(record, &questions, Vec::new())))
     }
 
     /// Both locks of a run nobody drives and whose first process, if it is another, is gone.

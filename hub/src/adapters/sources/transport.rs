@@ -22,6 +22,8 @@ const RAW_RESULTS: &[&str] = &["tools/list", "tools/call"];
 /// Lines over a pair of streams.
 pub(super) struct Lines<R, W> {
     reader: BufReader<R>,
+    /// The line being read.
+    line: Vec<u8>,
     writer: Arc<tokio::sync::Mutex<W>>,
     /// Ids of requests whose results are wrapped.
     raw: Arc<Mutex<BTreeSet<String>>>,
@@ -32,6 +34,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     pub(super) fn new(reader: R, writer: W, skipped: Arc<AtomicU64>) -> Self {
         Lines {
             reader: BufReader::new(reader),
+            line: Vec::new(),
             writer: Arc::new(tokio::sync::Mutex::new(writer)),
             raw: Arc::default(),
             skipped,
@@ -85,18 +88,25 @@ where
         }
     }
 
+    // The library drops this future whenever it has something to send, so what was read so far stays in
+    // `self`: a half-read line must not be lost.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let mut line = Vec::new();
-            let read =
-                (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await.ok()?;
-            if read == 0 {
-                return None;
-            }
-            if line.last() != Some(&b'\n') && read as u64 == LINE_BYTES_MAX {
+            let left = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
+            let mut reader = (&mut self.reader).take(left);
+            let read = reader.read_until(b'\n', &mut self.line).await.ok()?;
+            let whole = self.line.last() == Some(&b'\n');
+            if !whole && self.line.len() as u64 >= LINE_BYTES_MAX {
                 // What follows is the middle of a message that nothing could use.
                 return None;
             }
+            if !whole && read > 0 {
+                continue;
+            }
+            if self.line.is_empty() {
+                return None;
+            }
+            let line = std::mem::take(&mut self.line);
             match self.message(&line) {
                 Some(message) => return Some(message),
                 None if line.iter().all(u8::is_ascii_whitespace) => {}
@@ -115,6 +125,21 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_is_half_read_when_the_reader_is_dropped_is_not_lost() {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut far, near) = tokio::io::duplex(64);
+        let mut lines = Lines::new(near, Vec::new(), Arc::default());
+        far.write_all(b"{\"jsonrpc\":\"2.0\",").await.unwrap();
+        for _ in 0..3 {
+            let receiving = lines.receive();
+            let dropped = futures::future::select(Box::pin(receiving), std::future::ready(())).await;
+            assert!(matches!(dropped, futures::future::Either::Right(_)));
+        }
+        far.write_all(b"\"method\":\"ping\",\"id\":1}\n").await.unwrap();
+        assert!(lines.receive().await.is_some());
+    }
 
     #[tokio::test]
     async fn lines_that_are_not_json_rpc_are_skipped_and_counted() {

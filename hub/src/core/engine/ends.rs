@@ -31,7 +31,7 @@ impl Engine {
         entries.push(Entry::Paused { at: self.clock.now(), cost_us: self.take_cost() });
         self.append(entries, true, out);
         self.done = true;
-        let envelope = pending_envelope(&self.record, &questions, now.wall, self.call_lines());
+        let envelope = pending_envelope(&self.record, &questions, self.call_lines());
         out.push(Effect::Finish { status: RunStatus::AwaitingInput, envelope: Box::new(envelope) });
         out.push(Effect::Publish(questions));
     }

@@ -11,7 +11,6 @@ use crate::model::limits::{
     CALLS_LISTED, LOG_BYTES_SENT, Limits, NOTICE_BYTES_SENT, PENDING_BYTES_SENT,
 };
 use crate::model::run::RunRecord;
-use crate::model::time::WallMs;
 use crate::model::visible::one_line;
 use serde_json::Value;
 
@@ -216,7 +215,6 @@ fn fit_calls(calls: Vec<CallLine>, bytes_max: usize) -> Vec<CallLine> {
 pub fn pending_envelope(
     record: &RunRecord,
     questions: &[Question],
-    now: WallMs,
     calls: Vec<CallLine>,
 ) -> Envelope {
     let id = &record.id;
@@ -225,12 +223,11 @@ pub fn pending_envelope(
             question.binding.connection.as_ref().map(|c| format!(" on `{c}`")).unwrap_or_default();
         let arguments = one_line(&question.preview, SUMMARY_CHARS);
         let message = (at == 0).then(|| {
-            let minutes = question.expires.0.saturating_sub(now.0) / 60_000;
+            // The same at every resume: what is left of the time is `expires` minus the reader's own.
+            let hours = question.expires.0.saturating_sub(question.asked.0).div_ceil(3_600_000);
             format!(
-                "Ask the user to decide in their own terminal with `capabilities hub approve {id}` \
-                 (open for {} h {} min), then call execute with {{\"resume\": \"{id}\"}}.",
-                minutes / 60,
-                minutes % 60
+                "Ask the user to decide within {hours} h, in their own terminal, with \
+                 `capabilities hub approve {id}`; then call execute with {{\"resume\": \"{id}\"}}."
             )
         });
         Pending {

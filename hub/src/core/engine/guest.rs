@@ -63,7 +63,7 @@ impl Engine {
         timers: &[GuestTimer],
         lookups: &[GuestLookup],
     ) -> bool {
-        let mut next = |last: &mut u32, number: u32, gaps: bool| {
+        let next = |last: &mut u32, number: u32, gaps: bool| {
             let fits = if gaps { number > *last } else { Some(number) == last.checked_add(1) };
             *last = number;
             fits

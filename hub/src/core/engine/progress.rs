@@ -34,7 +34,7 @@ impl Engine {
             self.done = true;
             let questions: Vec<_> = self.docket.undecided().cloned().collect();
             let envelope =
-                super::pending_envelope(&self.record, &questions, now.wall, self.call_lines());
+                super::pending_envelope(&self.record, &questions, self.call_lines());
             out.push(Effect::Finish {
                 status: RunStatus::AwaitingInput,
                 envelope: Box::new(envelope),
