@@ -37,7 +37,8 @@ impl Maker for Broken {
     type Ports = SimPorts<BrokenStore, BrokenSources, SimPerson>;
 
     fn ports(&self, p: &Process<'_>) -> Self::Ports {
-        let store = BrokenStore { inner: p.disk.store(p.faults.clone(), p.history.clone()), how: self.0 };
+        let store =
+            BrokenStore { inner: p.disk.store(p.faults.clone(), p.history.clone()), how: self.0 };
         let sources = SimSources::new(p.upstreams.clone(), p.faults.clone());
         let sources = BrokenSources { inner: sources, how: self.0 };
         SimPorts::new(p.seed, p.number, store, sources, p.person.clone())
@@ -64,9 +65,13 @@ impl BrokenStore {
                 channel: Channel::Page,
                 wall: WallMs(0),
             },
-            (Betrayal::ForgesDecisions | Betrayal::ForgetsSent | Betrayal::NeverSyncs | Betrayal::RetriesLost, other) => {
-                other.clone()
-            }
+            (
+                Betrayal::ForgesDecisions
+                | Betrayal::ForgetsSent
+                | Betrayal::NeverSyncs
+                | Betrayal::RetriesLost,
+                other,
+            ) => other.clone(),
         }
     }
 }
@@ -74,7 +79,13 @@ impl BrokenStore {
 impl Store for BrokenStore {
     type Lock = SimLock;
 
-    async fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> Result<(), StoreError> {
+    async fn append(
+        &self,
+        run: &RunId,
+        after: u64,
+        entries: &[Entry],
+        durable: bool,
+    ) -> Result<(), StoreError> {
         let entries: Vec<Entry> = entries.iter().map(|entry| self.stored(entry)).collect();
         let durable = durable && self.how != Betrayal::NeverSyncs;
         self.inner.append(run, after, &entries, durable).await
@@ -104,7 +115,11 @@ impl Store for BrokenStore {
     async fn manifest(&self, source: &SourceId) -> Result<Option<Manifest>, StoreError> {
         self.inner.manifest(source).await
     }
-    async fn write_manifest(&self, source: &SourceId, manifest: &Manifest) -> Result<(), StoreError> {
+    async fn write_manifest(
+        &self,
+        source: &SourceId,
+        manifest: &Manifest,
+    ) -> Result<(), StoreError> {
         self.inner.write_manifest(source, manifest).await
     }
     async fn policy(&self, source: &SourceId) -> SourcePolicy {
@@ -156,9 +171,15 @@ pub struct BrokenSources {
 }
 
 impl Sources for BrokenSources {
-    async fn call(&self, source: &SourceRecord, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
+    async fn call(
+        &self,
+        source: &SourceRecord,
+        call: &UpstreamCall,
+    ) -> Result<UpstreamResult, CallError> {
         match self.inner.call(source, call).await {
-            Err(CallError::Lost(_)) if self.how == Betrayal::RetriesLost => self.inner.call(source, call).await,
+            Err(CallError::Lost(_)) if self.how == Betrayal::RetriesLost => {
+                self.inner.call(source, call).await
+            }
             other => other,
         }
     }

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_package_runner_without_a_version_is_flagged() {
         let check = |words: &str, pinned: bool| {
-            assert_eq!(unpinned(&command(words)).is_none(), pinned, "{words}")
+            assert_eq!(unpinned(&command(words)).is_none(), pinned, "{words}");
         };
         check("npx -y @acme/mcp-server@1.2.3", true);
         check("npx -y @acme/mcp-server", false);

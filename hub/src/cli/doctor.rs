@@ -112,7 +112,7 @@ fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) 
     }
     match &source.policy {
         SourcePolicy::Broken(detail) => {
-            diagnosis.bad(name, format!("everything of it is denied: {detail}"))
+            diagnosis.bad(name, format!("everything of it is denied: {detail}"));
         }
         SourcePolicy::Usable(policy) => {
             for rule in &policy.rules {

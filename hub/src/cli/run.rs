@@ -103,7 +103,10 @@ pub(super) fn check_profile(profile: &str) -> Result<(), Failed> {
 
 async fn run(output: &Output, code: Code, no_input: bool) -> Result<Done, Failed> {
     if code.text.trim().is_empty() {
-        return Err(Failed::usage("the code is empty", "give the body of an async function, such as 'return 1 + 1'"));
+        return Err(Failed::usage(
+            "the code is empty",
+            "give the body of an async function, such as 'return 1 + 1'",
+        ));
     }
     let hub = attended(Preselected::default())?;
     let mut envelope = hub.execute(code, interrupted()).await?;

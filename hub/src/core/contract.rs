@@ -65,7 +65,7 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, lines: &mut Vec
             }
         }
         (Some(old), Some(new)) => {
-            lines.push(format!("{path}: was {}, is {}", quote(old), quote(new)))
+            lines.push(format!("{path}: was {}, is {}", quote(old), quote(new)));
         }
     }
 }

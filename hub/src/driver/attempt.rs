@@ -415,7 +415,7 @@ impl<P: Ports> Attempt<P> {
                 self.ended = Some(Ended { status, envelope: *envelope });
             }
             Effect::Publish(questions) => {
-                self.hub.ports().person().publish(&self.record, &questions).await
+                self.hub.ports().person().publish(&self.record, &questions).await;
             }
         }
         Ok(())

@@ -74,9 +74,15 @@ impl<P: Ports> Hub<P> {
     }
 
     async fn begin(&self, code: Code) -> Result<RunRecord, Failure> {
-        let limits = self.limits().await.map_err(|error| match error {
-            HubError::Store(error) => Failure::from(&error),
-            other => Failure::new(ErrorCode::StoreFailed, other.to_string()),
+        let limits = self.limits().await.map_err(|error| match &error {
+            HubError::Store(error) => Failure::from(error),
+            HubError::Settings(_)
+            | HubError::NoSource(_)
+            | HubError::NamespaceTaken(_)
+            | HubError::NotConsented(_)
+            | HubError::Unreachable { .. } => {
+                Failure::new(ErrorCode::StoreFailed, error.to_string())
+            }
         })?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";

@@ -31,7 +31,9 @@ pub fn estimate(text: &str) -> usize {
         let (piece, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
         let next = after.chars().next().map(Kind::of);
         let (cost, next_lead) = match kind {
-            Kind::Upper | Kind::Lower => (lead.cost() + word_cost(piece, lead == Lead::Space), Lead::None),
+            Kind::Upper | Kind::Lower => {
+                (lead.cost() + word_cost(piece, lead == Lead::Space), Lead::None)
+            }
             Kind::Digit => (lead.cost().min(2) + 2 * piece.len().div_ceil(3), Lead::None),
             Kind::Mark => mark_cost(piece, next),
             Kind::Space => space_cost(piece, next),

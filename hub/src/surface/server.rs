@@ -58,7 +58,7 @@ impl<P: Ports> HubServer<P> {
     async fn read_inventory(&self) {
         match self.inner.hub.inventory().await {
             Ok(text) => {
-                *self.inner.inventory.write().unwrap_or_else(PoisonError::into_inner) = text
+                *self.inner.inventory.write().unwrap_or_else(PoisonError::into_inner) = text;
             }
             Err(error) => tracing::warn!(%error, "the inventory could not be read"),
         }

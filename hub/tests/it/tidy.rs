@@ -17,7 +17,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("core/validate", &["model"]),
     // Search says what a ruling would be, and prints signatures and declarations.
     ("core/index", &["model", "ports", "core/addresses", "core/policy", "core/typegen"]),
-    ("core/engine", &["model", "core/approvals", "core/contract", "core/policy", "core/runs", "core/validate"]),
+    (
+        "core/engine",
+        &["model", "core/approvals", "core/contract", "core/policy", "core/runs", "core/validate"],
+    ),
     ("ports", &["model", "core/approvals"]),
     ("driver", &["model", "ports", "core"]),
     ("adapters/clock", &["model", "ports"]),
@@ -89,7 +92,8 @@ fn files() -> BTreeMap<String, String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
-                let name = path.strip_prefix(source()).expect("below src").to_string_lossy().into_owned();
+                let name =
+                    path.strip_prefix(source()).expect("below src").to_string_lossy().into_owned();
                 files.insert(name, std::fs::read_to_string(&path).expect("text"));
             }
         }
@@ -110,7 +114,10 @@ fn room(file: &str) -> String {
 
 /// Code lines, without those of tests, which may name what they like.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().take_while(|line| *line != "#[cfg(test)]").enumerate().map(|(at, line)| (at + 1, line))
+    text.lines()
+        .take_while(|line| *line != "#[cfg(test)]")
+        .enumerate()
+        .map(|(at, line)| (at + 1, line))
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
@@ -119,10 +126,16 @@ fn named(line: &str) -> Vec<String> {
     line.split("crate::")
         .skip(1)
         .map(|rest| {
-            let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+            let word = |text: &str| {
+                text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+            };
             let first = word(rest);
             let second = rest.get(first.len() + 2..).map(word).unwrap_or_default();
-            if matches!(first.as_str(), "core" | "adapters") { format!("{first}/{second}") } else { first }
+            if matches!(first.as_str(), "core" | "adapters") {
+                format!("{first}/{second}")
+            } else {
+                first
+            }
         })
         .collect()
 }
@@ -143,13 +156,19 @@ fn rooms_name_only_whom_they_may() {
         for (number, line) in code(&text) {
             for other in named(line) {
                 let fine = other == own
-                    || allowed.iter().any(|room| other == *room || other.starts_with(&format!("{room}/")));
+                    || allowed
+                        .iter()
+                        .any(|room| other == *room || other.starts_with(&format!("{room}/")));
                 if !fine {
-                    faults.push(format!("{file}:{number}: `{own}` may not name `{other}`; see MAY_NAME"));
+                    faults.push(format!(
+                        "{file}:{number}: `{own}` may not name `{other}`; see MAY_NAME"
+                    ));
                 }
             }
             if line.contains("super::super") {
-                faults.push(format!("{file}:{number}: name it from `crate`, so that this test sees it"));
+                faults.push(format!(
+                    "{file}:{number}: name it from `crate`, so that this test sees it"
+                ));
             }
         }
     }
@@ -163,11 +182,14 @@ fn crates_stay_in_their_rooms() {
         let own = room(&file);
         for (number, line) in code(&text) {
             for (name, rooms) in ONLY_IN {
-                let hit = line.contains(&format!("{name}::")) || name.ends_with('_') && line.contains(&format!("use {name}"));
-                let fine = rooms.iter().any(|room| own == *room || own.starts_with(&format!("{room}/")));
+                let hit = line.contains(&format!("{name}::"))
+                    || name.ends_with('_') && line.contains(&format!("use {name}"));
+                let fine =
+                    rooms.iter().any(|room| own == *room || own.starts_with(&format!("{room}/")));
                 let part_of_word = line.contains(&format!("_{name}::"));
                 if hit && !fine && !part_of_word {
-                    faults.push(format!("{file}:{number}: `{name}` belongs to {}", rooms.join(", ")));
+                    faults
+                        .push(format!("{file}:{number}: `{name}` belongs to {}", rooms.join(", ")));
                 }
             }
         }
@@ -182,8 +204,11 @@ fn every_door_stands_in_one_place() {
         for (number, line) in code(&text) {
             for (door, home) in DOORS {
                 let made = line.contains(door) && !line.contains("..") && !line.contains("=> {");
-                let pattern = line.trim_start().starts_with('|') || line.contains("if let") || line.contains("let Entry");
-                let declared = line.contains("struct ") || line.contains("enum ") || line.contains("impl ");
+                let pattern = line.trim_start().starts_with('|')
+                    || line.contains("if let")
+                    || line.contains("let Entry");
+                let declared =
+                    line.contains("struct ") || line.contains("enum ") || line.contains("impl ");
                 if made && !pattern && !declared && file != *home && door_is_code(line, door) {
                     faults.push(format!("{file}:{number}: `{door}` may stand in {home} only"));
                 }
@@ -205,7 +230,8 @@ fn door_is_code(line: &str, door: &str) -> bool {
 fn bans_unsafe_and_size_keep_to_their_lists() {
     let mut faults = Vec::new();
     for (file, text) in files() {
-        let switches = text.contains("expect(clippy::disallowed") || text.contains("clippy::disallowed_methods, reason");
+        let switches = text.contains("expect(clippy::disallowed")
+            || text.contains("clippy::disallowed_methods, reason");
         if switches && !EXEMPT.contains(&file.as_str()) {
             faults.push(format!("{file}: only files listed in EXEMPT may switch a ban off"));
         }
@@ -220,7 +246,9 @@ fn bans_unsafe_and_size_keep_to_their_lists() {
         }
         for (number, line) in code(&text) {
             if line.contains("select! {") && !text.contains("biased;") {
-                faults.push(format!("{file}:{number}: a `select!` without `biased;` is not repeatable"));
+                faults.push(format!(
+                    "{file}:{number}: a `select!` without `biased;` is not repeatable"
+                ));
             }
             if ["todo!", "unimplemented!", "#[ignore"].iter().any(|mark| line.contains(mark)) {
                 faults.push(format!("{file}:{number}: finish it"));
@@ -244,7 +272,10 @@ fn every_error_code_stands_in_the_readme() {
 
 #[test]
 fn the_rules_themselves_can_tell() {
-    assert_eq!(named("use crate::core::policy::rule; use crate::model::x;"), ["core/policy", "model"]);
+    assert_eq!(
+        named("use crate::core::policy::rule; use crate::model::x;"),
+        ["core/policy", "model"]
+    );
     assert_eq!(room("core/engine/mod.rs"), "core/engine");
     assert_eq!(room("core/policy.rs"), "core/policy");
     assert_eq!(room("cli/add.rs"), "cli");

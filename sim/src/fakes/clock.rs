@@ -28,7 +28,8 @@ impl Clock for SimClock {
     }
 
     fn wall(&self) -> WallMs {
-        self.wall.plus(u64::try_from(self.start.elapsed().as_millis()).expect("a simulation is short"))
+        self.wall
+            .plus(u64::try_from(self.start.elapsed().as_millis()).expect("a simulation is short"))
     }
 
     async fn sleep_until(&self, deadline: Tick) {

@@ -77,7 +77,12 @@ impl Person for SimPerson {
             choice
         };
         self.inner.history.see(Seen::Answered { run: run.clone(), seq: question.seq.0, choice });
-        Some(Answer { seq: question.seq, binding: question.binding, choice, channel: Channel::Terminal })
+        Some(Answer {
+            seq: question.seq,
+            binding: question.binding,
+            choice,
+            channel: Channel::Terminal,
+        })
     }
 
     async fn tell(&self, _run: &RunId, outcome: Result<(), String>) {

@@ -11,11 +11,11 @@ use super::store::{Contents, SimStore};
 use crate::seed::Seed;
 use hub::adapters::postings::MemoryPostings;
 use hub::adapters::sandbox::InlineSandbox;
+use hub::model::digest::Digest;
 use hub::ports::Ports;
 use hub::ports::person::Person;
 use hub::ports::sources::Sources;
 use hub::ports::store::Store;
-use hub::model::digest::Digest;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -82,9 +82,23 @@ impl<S, U, H> SimPorts<S, U, H> {
 impl SimPorts {
     /// A process that does what it should.
     #[must_use]
-    pub fn honest(seed: Seed, process: u32, disk: &Disk, upstreams: &Upstreams, person: SimPerson, faults: &Faults, history: &History) -> Self {
+    pub fn honest(
+        seed: Seed,
+        process: u32,
+        disk: &Disk,
+        upstreams: &Upstreams,
+        person: SimPerson,
+        faults: &Faults,
+        history: &History,
+    ) -> Self {
         let store = disk.store(faults.clone(), history.clone());
-        SimPorts::new(seed, process, store, SimSources::new(upstreams.clone(), faults.clone()), person)
+        SimPorts::new(
+            seed,
+            process,
+            store,
+            SimSources::new(upstreams.clone(), faults.clone()),
+            person,
+        )
     }
 }
 

@@ -133,13 +133,25 @@ impl Sources for SimSources {
         dialled.await
     }
 
-    async fn call(&self, source: &SourceRecord, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
-        let write = self.upstreams.offered(&source.id).iter().any(|tool| tool.name == call.raw.as_str() && !tool.read_only);
+    async fn call(
+        &self,
+        source: &SourceRecord,
+        call: &UpstreamCall,
+    ) -> Result<UpstreamResult, CallError> {
+        let write = self
+            .upstreams
+            .offered(&source.id)
+            .iter()
+            .any(|tool| tool.name == call.raw.as_str() && !tool.read_only);
         let arguments = call.arguments.to_string();
         let (delay, lost, failing) = self
             .faults
             .effect(|| {
-                let seen = Seen::Reached { tool: call.raw.to_string(), write, arguments: arguments.clone() };
+                let seen = Seen::Reached {
+                    tool: call.raw.to_string(),
+                    write,
+                    arguments: arguments.clone(),
+                };
                 self.upstreams.history.see(seen);
                 let mut inner = self.upstreams.lock();
                 let (lost, failing) = (inner.lost, inner.failing);
@@ -154,8 +166,13 @@ impl Sources for SimSources {
             return Err(CallError::Lost("the connection broke".to_owned()));
         }
         Ok(UpstreamResult {
-            blocks: if failing { vec![Block::Text("no such thing".to_owned())] } else { Vec::new() },
-            structured: (!failing).then(|| json!({ "tool": call.raw.as_str(), "got": parsed(&arguments) })),
+            blocks: if failing {
+                vec![Block::Text("no such thing".to_owned())]
+            } else {
+                Vec::new()
+            },
+            structured: (!failing)
+                .then(|| json!({ "tool": call.raw.as_str(), "got": parsed(&arguments) })),
             is_error: failing,
         })
     }

@@ -157,7 +157,11 @@ impl Store for SimStore {
         Ok(self.lock_disk().manifests.get(source).cloned())
     }
 
-    async fn write_manifest(&self, source: &SourceId, manifest: &Manifest) -> Result<(), StoreError> {
+    async fn write_manifest(
+        &self,
+        source: &SourceId,
+        manifest: &Manifest,
+    ) -> Result<(), StoreError> {
         self.change(|disk| disk.manifests.insert(source.clone(), manifest.clone())).await;
         Ok(())
     }
@@ -168,7 +172,10 @@ impl Store for SimStore {
     }
 
     async fn write_policy(&self, source: &SourceId, policy: &Policy) -> Result<(), StoreError> {
-        self.change(|disk| disk.policies.insert(source.clone(), SourcePolicy::Usable(policy.clone()))).await;
+        self.change(|disk| {
+            disk.policies.insert(source.clone(), SourcePolicy::Usable(policy.clone()))
+        })
+        .await;
         Ok(())
     }
 
@@ -177,8 +184,12 @@ impl Store for SimStore {
     }
 
     async fn create_run(&self, run: &RunRecord) -> Result<(), StoreError> {
-        let stored =
-            StoredRun { record: run.clone(), status: RunStatus::Running, entries: Vec::new(), durable: 0 };
+        let stored = StoredRun {
+            record: run.clone(),
+            status: RunStatus::Running,
+            entries: Vec::new(),
+            durable: 0,
+        };
         self.faults.effect(|| self.lock_disk().runs.insert(run.id.clone(), stored)).await;
         Ok(())
     }
@@ -189,8 +200,12 @@ impl Store for SimStore {
     }
 
     async fn runs(&self) -> Result<Vec<(RunRecord, RunStatus)>, StoreError> {
-        let mut runs: Vec<_> =
-            self.lock_disk().runs.values().map(|stored| (stored.record.clone(), stored.status)).collect();
+        let mut runs: Vec<_> = self
+            .lock_disk()
+            .runs
+            .values()
+            .map(|stored| (stored.record.clone(), stored.status))
+            .collect();
         runs.sort_by(|a, b| (b.0.started, &b.0.id).cmp(&(a.0.started, &a.0.id)));
         Ok(runs)
     }
@@ -210,11 +225,18 @@ impl Store for SimStore {
         self.lock_disk().runs.get(run).map_or(0, |stored| stored.entries.len() as u64)
     }
 
-    async fn append(&self, run: &RunId, after: u64, entries: &[Entry], durable: bool) -> Result<(), StoreError> {
+    async fn append(
+        &self,
+        run: &RunId,
+        after: u64,
+        entries: &[Entry],
+        durable: bool,
+    ) -> Result<(), StoreError> {
         self.faults
             .effect(|| {
                 let mut disk = self.lock_disk();
-                let stored = disk.runs.get_mut(run).ok_or_else(|| StoreError::NoRun(run.clone()))?;
+                let stored =
+                    disk.runs.get_mut(run).ok_or_else(|| StoreError::NoRun(run.clone()))?;
                 if stored.entries.len() as u64 != after {
                     return Err(StoreError::Moved(run.clone()));
                 }

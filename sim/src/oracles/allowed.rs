@@ -31,13 +31,20 @@ impl Oracle for AllowOnRecord {
                 Ok(())
             }
             Seen::Reached { tool, write: true, arguments } => {
-                let fine = self
-                    .calls
-                    .with(tool, arguments)
-                    .any(|(seq, binding)| self.allowed.contains(&seq) || self.granted.contains(&binding.tool));
-                if fine { Ok(()) } else { Err(format!("{tool} {arguments} left and nobody allowed it")) }
+                let fine = self.calls.with(tool, arguments).any(|(seq, binding)| {
+                    self.allowed.contains(&seq) || self.granted.contains(&binding.tool)
+                });
+                if fine {
+                    Ok(())
+                } else {
+                    Err(format!("{tool} {arguments} left and nobody allowed it"))
+                }
             }
-            Seen::Reached { write: false, .. } | Seen::Answered { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => Ok(()),
+            Seen::Reached { write: false, .. }
+            | Seen::Answered { .. }
+            | Seen::Published { .. }
+            | Seen::Crashed
+            | Seen::Started => Ok(()),
         }
     }
 }
@@ -45,11 +52,16 @@ impl Oracle for AllowOnRecord {
 impl AllowOnRecord {
     fn note(&mut self, entry: &Entry) {
         match entry {
-            Entry::Asked { seq, verdict: Verdict::Ruled(ruling), .. } if ruling.effect == Effect::Allow => {
+            Entry::Asked { seq, verdict: Verdict::Ruled(ruling), .. }
+                if ruling.effect == Effect::Allow =>
+            {
                 self.allowed.insert(*seq);
             }
             Entry::Question(question) => {
-                self.asked.insert(question.seq, (question.binding.tool.clone(), question.binding.arguments));
+                self.asked.insert(
+                    question.seq,
+                    (question.binding.tool.clone(), question.binding.arguments),
+                );
             }
             Entry::Decided { seqs, choice, .. } if *choice != Choice::Deny => {
                 for seq in seqs {

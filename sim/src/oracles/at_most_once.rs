@@ -32,13 +32,18 @@ impl Oracle for AtMostOnce {
                 if *write && !self.written.insert((tool.clone(), arguments.clone())) {
                     return Err(format!("{tool} {arguments} reached its server twice"));
                 }
-                let known: Vec<Seq> = self.calls.with(tool, arguments).map(|(seq, _)| seq).collect();
+                let known: Vec<Seq> =
+                    self.calls.with(tool, arguments).map(|(seq, _)| seq).collect();
                 if !known.is_empty() && known.iter().all(|seq| self.settled.contains(seq)) {
-                    return Err(format!("{tool} {arguments} was sent although its outcome is on record"));
+                    return Err(format!(
+                        "{tool} {arguments} was sent although its outcome is on record"
+                    ));
                 }
                 Ok(())
             }
-            Seen::Answered { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => Ok(()),
+            Seen::Answered { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => {
+                Ok(())
+            }
         }
     }
 }

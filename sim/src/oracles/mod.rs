@@ -70,7 +70,9 @@ impl Calls {
         let tool = tool.to_owned();
         self.0
             .iter()
-            .filter(move |(_, binding)| binding.arguments == digest && binding.tool.raw.as_str() == tool)
+            .filter(move |(_, binding)| {
+                binding.arguments == digest && binding.tool.raw.as_str() == tool
+            })
             .map(|(seq, binding)| (*seq, binding))
     }
 }

@@ -26,7 +26,9 @@ impl Oracle for OnlyAPerson {
             }
             Seen::Durable { run, entry: Entry::Decided { seqs, choice, .. } } => {
                 let wide = matches!(choice, Choice::Run | Choice::Always);
-                let given = |seq: &hub::model::call::Seq| self.answered.contains(&(run.clone(), seq.0, *choice));
+                let given = |seq: &hub::model::call::Seq| {
+                    self.answered.contains(&(run.clone(), seq.0, *choice))
+                };
                 let covered = if wide { seqs.iter().any(given) } else { seqs.iter().all(given) };
                 if covered && !seqs.is_empty() {
                     Ok(())
@@ -34,7 +36,11 @@ impl Oracle for OnlyAPerson {
                     Err(format!("{choice:?} of {seqs:?} is on record and no person gave it"))
                 }
             }
-            Seen::Durable { .. } | Seen::Reached { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => Ok(()),
+            Seen::Durable { .. }
+            | Seen::Reached { .. }
+            | Seen::Published { .. }
+            | Seen::Crashed
+            | Seen::Started => Ok(()),
         }
     }
 }

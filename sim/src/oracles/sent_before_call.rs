@@ -34,7 +34,11 @@ impl Oracle for SentBeforeCall {
                     Err(format!("{tool} {arguments} left without a synced `sent`"))
                 }
             }
-            Seen::Reached { write: false, .. } | Seen::Answered { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => Ok(()),
+            Seen::Reached { write: false, .. }
+            | Seen::Answered { .. }
+            | Seen::Published { .. }
+            | Seen::Crashed
+            | Seen::Started => Ok(()),
         }
     }
 }

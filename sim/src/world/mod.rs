@@ -7,7 +7,7 @@ mod program;
 pub use plan::Plan;
 pub use program::program;
 
-use crate::fakes::{Crash, Disk, Faults, FakeTool, History, Seen, SimPerson, SimPorts, Upstreams};
+use crate::fakes::{Crash, Disk, FakeTool, Faults, History, Seen, SimPerson, SimPorts, Upstreams};
 use crate::seed::Seed;
 use hub::driver::{Code, Decided, Hub, NewSource, Reviewed, StopSignal};
 use hub::model::digest::Digest;
@@ -59,7 +59,15 @@ pub struct Honest;
 impl Maker for Honest {
     type Ports = SimPorts;
     fn ports(&self, p: &Process<'_>) -> SimPorts {
-        SimPorts::honest(p.seed, p.number, p.disk, p.upstreams, p.person.clone(), p.faults, p.history)
+        SimPorts::honest(
+            p.seed,
+            p.number,
+            p.disk,
+            p.upstreams,
+            p.person.clone(),
+            p.faults,
+            p.history,
+        )
     }
 }
 
@@ -90,7 +98,8 @@ pub fn play<M: Maker>(maker: &M, seed: Seed, plan: &Plan) -> Outcome {
     let history = History::default();
     let (disk, upstreams) = (Disk::default(), Upstreams::new(seed, history.clone()));
     let person = SimPerson::new(history.clone(), plan.choices.clone());
-    let world = World { seed, disk: &disk, upstreams: &upstreams, person: &person, history: &history };
+    let world =
+        World { seed, disk: &disk, upstreams: &upstreams, person: &person, history: &history };
     let setup = Faults::default();
     runtime(seed, 0).block_on(async {
         let hub = Hub::new(maker.ports(&world.process(0, &setup)), "sim");
@@ -99,8 +108,7 @@ pub fn play<M: Maker>(maker: &M, seed: Seed, plan: &Plan) -> Outcome {
     let (lost, failing, unreachable) = plan.trouble;
     upstreams.trouble(lost, failing, unreachable);
 
-    let mut outcome =
-        Outcome {
+    let mut outcome = Outcome {
         history: Vec::new(),
         record: None,
         journal: Vec::new(),
@@ -189,7 +197,9 @@ fn runtime(seed: Seed, process: u32) -> Runtime {
 async fn set_up<P: Ports>(hub: &Hub<P>, upstreams: &Upstreams) {
     let id = "hub_0000000000000000".parse().expect("an id");
     hub.ports().store().write_settings(&Settings::new(id)).await.expect("memory does not fail");
-    for (name, tools) in [("alpha", ["get", "put"].as_slice()), ("beta", ["list", "post", "purge"].as_slice())] {
+    for (name, tools) in
+        [("alpha", ["get", "put"].as_slice()), ("beta", ["list", "post", "purge"].as_slice())]
+    {
         let transport = Transport::Stdio(StdioCommand {
             program: format!("/bin/{name}"),
             args: Vec::new(),
@@ -198,7 +208,12 @@ async fn set_up<P: Ports>(hub: &Hub<P>, upstreams: &Upstreams) {
             set: BTreeMap::new(),
             pass: Vec::new(),
         });
-        let new = NewSource { namespace: name.parse().expect("a namespace"), label: None, transport, consented: true };
+        let new = NewSource {
+            namespace: name.parse().expect("a namespace"),
+            label: None,
+            transport,
+            consented: true,
+        };
         let record = hub.add_source(new).await.expect("the namespace is free");
         let tools = tools.iter().map(|tool| FakeTool {
             name: (*tool).to_owned(),
@@ -235,7 +250,9 @@ async fn live<P: Ports>(hub: &Hub<P>, plan: &Plan) -> Option<Envelope> {
         }
     };
     for _ in 0..ROUNDS_MAX {
-        if envelope.status != EnvelopeStatus::AwaitingApproval && envelope.status != EnvelopeStatus::Running {
+        if envelope.status != EnvelopeStatus::AwaitingApproval
+            && envelope.status != EnvelopeStatus::Running
+        {
             break;
         }
         let run = envelope.run_id.clone();

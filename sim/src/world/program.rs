@@ -16,7 +16,8 @@ struct Writer {
 /// The program of a seed.
 #[must_use]
 pub fn program(seed: Seed) -> String {
-    let mut writer = Writer { draw: seed.stream("program"), calls: 0, text: "const out = [];\n".to_owned() };
+    let mut writer =
+        Writer { draw: seed.stream("program"), calls: 0, text: "const out = [];\n".to_owned() };
     for _ in 0..2 + writer.draw.below(6) {
         writer.statement();
     }
@@ -58,7 +59,9 @@ impl Writer {
             }
             6 => {
                 let ms = self.draw.below(200);
-                self.line(&format!("await new Promise((done) => setTimeout(done, {ms})); out.push(Date.now() > 0);"));
+                self.line(&format!(
+                    "await new Promise((done) => setTimeout(done, {ms})); out.push(Date.now() > 0);"
+                ));
             }
             7 => {
                 let (one, other) = (self.any(), self.any());
@@ -70,11 +73,17 @@ impl Writer {
             }
             9 => {
                 let (one, other) = (self.any(), self.any());
-                self.line(&format!("out.push(await Promise.race([{one}, {other}]).catch((e) => e.code));"));
+                self.line(&format!(
+                    "out.push(await Promise.race([{one}, {other}]).catch((e) => e.code));"
+                ));
             }
             _ => {
                 let first = 1000 * (self.calls + 1);
-                let tool = if self.draw.percent(50) { *self.draw.pick(READS) } else { *self.draw.pick(WRITES) };
+                let tool = if self.draw.percent(50) {
+                    *self.draw.pick(READS)
+                } else {
+                    *self.draw.pick(WRITES)
+                };
                 self.calls += 1;
                 self.line(&format!(
                     "for (let i = 0; i < 3; i += 1) {{ out.push(await {tool}({{ k: {first} + i }}).catch((e) => e.code)); }}"

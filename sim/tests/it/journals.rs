@@ -11,7 +11,7 @@ use hub::model::policy::Choice;
 use hub::model::run::RunRecord;
 use hub::model::source::Settings;
 use hub::ports::store::Store as _;
-use sim::fakes::{Disk, Faults, History, SimPerson, SimPorts, SimSources, Upstreams};
+use sim::fakes::{Faults, History, SimPerson, SimPorts, SimSources, Upstreams};
 use sim::seed::Seed;
 use sim::world::{Honest, Plan, play};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,11 @@ const RUNS: &[(&str, &str, (u64, u64, u64))] = &[
          return out;\n",
         (60, 20, 10),
     ),
-    ("wrong_arguments", "return await alpha.get({ q: 1 }).catch((e) => [e.code, e.message]);\n", (0, 0, 0)),
+    (
+        "wrong_arguments",
+        "return await alpha.get({ q: 1 }).catch((e) => [e.code, e.message]);\n",
+        (0, 0, 0),
+    ),
 ];
 
 fn folder() -> PathBuf {
@@ -48,7 +52,8 @@ fn folder() -> PathBuf {
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -70,11 +75,18 @@ fn golden_journals_replay_to_their_recorded_end() {
 /// Puts a golden run into a store, without its last line, and resumes it.
 fn replay(golden: &Path) -> Envelope {
     let home = tempfile::tempdir().expect("a folder");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let history = History::default();
         let store = FileStore::new(home.path().join("hub"));
-        store.write_settings(&Settings::new("hub_0000000000000000".parse().expect("an id"))).await.expect("made");
+        store
+            .write_settings(&Settings::new("hub_0000000000000000".parse().expect("an id")))
+            .await
+            .expect("made");
         let record: RunRecord = read(&golden.join("run.json"));
         store.create_run(&record).await.expect("made");
         for entry in std::fs::read_dir(golden.join("blobs")).expect("blobs") {
@@ -85,7 +97,10 @@ fn replay(golden: &Path) -> Envelope {
         std::fs::copy(golden.join("journal.jsonl"), journal).expect("copied");
         let upstreams = Upstreams::new(Seed(0), history.clone());
         let sources = SimSources::new(upstreams, Faults::default());
-        let hub = Hub::new(SimPorts::new(Seed(0), 1, store, sources, SimPerson::new(history.clone(), vec![])), "sim");
+        let hub = Hub::new(
+            SimPorts::new(Seed(0), 1, store, sources, SimPerson::new(history.clone(), vec![])),
+            "sim",
+        );
         let envelope = hub.resume(&record.id, StopSignal::never()).await.expect("the run goes on");
         assert!(history.all().is_empty(), "a replay reaches nobody");
         envelope
@@ -93,26 +108,42 @@ fn replay(golden: &Path) -> Envelope {
 }
 
 fn write(name: &str, program: &str, trouble: (u64, u64, u64)) {
-    let plan = Plan { choices: vec![Choice::Once, Choice::Run, Choice::Deny], trouble, ..Plan::calm(program) };
+    let plan = Plan {
+        choices: vec![Choice::Once, Choice::Run, Choice::Deny],
+        trouble,
+        ..Plan::calm(program)
+    };
     let outcome = play(&Honest, Seed(7), &plan);
     let golden = folder().join(name);
     let _ = std::fs::remove_dir_all(&golden);
     std::fs::create_dir_all(golden.join("blobs")).expect("a folder");
-    let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).expect("json") + "\n";
+    let json =
+        |value: &serde_json::Value| serde_json::to_string_pretty(value).expect("json") + "\n";
     let record = outcome.record.expect("a run");
     let put = |file: &str, text: String| std::fs::write(golden.join(file), text).expect("written");
     put("run.json", json(&serde_json::to_value(&record).expect("json")));
-    put("envelope.json", json(&serde_json::to_value(outcome.envelope.expect("ended")).expect("json")));
+    put(
+        "envelope.json",
+        json(&serde_json::to_value(outcome.envelope.expect("ended")).expect("json")),
+    );
     for (digest, text) in outcome.blobs {
         std::fs::write(golden.join("blobs").join(digest.to_string()), text).expect("written");
     }
     // Through the real store, so that the lines are the real ones.
     let home = tempfile::tempdir().expect("a folder");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let store = FileStore::new(home.path().join("hub"));
-        store.write_settings(&Settings::new("hub_0000000000000000".parse().expect("an id"))).await.expect("made");
-        let entries: Vec<Entry> = outcome.journal.into_iter().filter(|entry| !matches!(entry, Entry::Ended { .. })).collect();
+        store
+            .write_settings(&Settings::new("hub_0000000000000000".parse().expect("an id")))
+            .await
+            .expect("made");
+        let entries: Vec<Entry> = outcome
+            .journal
+            .into_iter()
+            .filter(|entry| !matches!(entry, Entry::Ended { .. }))
+            .collect();
         store.append(&record.id, 0, &entries, true).await.expect("appended");
     });
     let journal = home.path().join("hub/runs").join(format!("{}.journal.jsonl", record.id));

@@ -1,4 +1,5 @@
 //! Everything that needs more than one part of the hub.
+#![expect(clippy::print_stderr, reason = "tests say what they skip, and what they measured")]
 
 mod cli;
 mod journals;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use tiktoken_rs::{CoreBPE, o200k_base};
 
-static TOKENIZER: LazyLock<CoreBPE> = LazyLock::new(|| o200k_base().expect("the tokenizer is built in"));
+static TOKENIZER: LazyLock<CoreBPE> =
+    LazyLock::new(|| o200k_base().expect("the tokenizer is built in"));
 
 /// Tokens one description may have.
 const DESCRIBE_TOKENS: usize = 2_500;
@@ -46,7 +47,13 @@ fn catalogs() -> Vec<(String, Catalog)> {
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
         PathBuf::from,
     );
-    for name in ["tools.jsonl", "tools.stabletoolbench.jsonl", "tools.sealtools.jsonl", "tools.bfcl.jsonl", "tools.tau2.jsonl"] {
+    for name in [
+        "tools.jsonl",
+        "tools.stabletoolbench.jsonl",
+        "tools.sealtools.jsonl",
+        "tools.bfcl.jsonl",
+        "tools.tau2.jsonl",
+    ] {
         match std::fs::read_to_string(folder.join("retrieval-sets").join(name)) {
             Ok(text) => catalogs.push((name.to_owned(), parsed(&text))),
             Err(_) => eprintln!("skipped: the public catalog {name} is not at hand"),
@@ -77,7 +84,8 @@ fn parsed(text: &str) -> Catalog {
     let mut catalog = Catalog::new();
     for line in text.lines() {
         let tool: serde_json::Value = serde_json::from_str(line).expect("json");
-        let text = |key: &str| tool.get(key).and_then(serde_json::Value::as_str).unwrap_or("x").to_owned();
+        let text =
+            |key: &str| tool.get(key).and_then(serde_json::Value::as_str).unwrap_or("x").to_owned();
         let mut members = serde_json::Map::new();
         members.insert("name".to_owned(), text("name").into());
         members.insert("description".to_owned(), text("description").into());
@@ -87,7 +95,10 @@ fn parsed(text: &str) -> Catalog {
             }
         }
         let contract = Contract::from_listed(&members);
-        catalog.entry(identifier(&text("server"))).or_default().push((identifier(&text("name")), contract));
+        catalog
+            .entry(identifier(&text("server")))
+            .or_default()
+            .push((identifier(&text("name")), contract));
     }
     catalog
 }
@@ -131,7 +142,11 @@ fn descriptions_keep_their_budget_and_use_it() {
             let tools = NamespaceTools {
                 namespace,
                 connections: String::new(),
-                tools: tools.iter().take(200).map(|(name, contract)| (name.as_str(), contract, String::new())).collect(),
+                tools: tools
+                    .iter()
+                    .take(200)
+                    .map(|(name, contract)| (name.as_str(), contract, String::new()))
+                    .collect(),
             };
             measured.describe(&[Target::Namespace(&tools)]);
             for at in 0..tools.tools.len().min(6) {
@@ -143,11 +158,27 @@ fn descriptions_keep_their_budget_and_use_it() {
         }
         let Measured { mut ratios, mut fills } = measured;
         let least = Measured::at(&mut ratios, 0);
-        let shown: Vec<String> = [1, 50, 90, 99, 100].iter().map(|p| format!("p{p} {:.3}", Measured::at(&mut ratios, *p))).collect();
-        eprintln!("{name}: {} texts, least {least:.3}, {}; {} cut, fill least {:.3} p10 {:.3} p50 {:.3}", ratios.len(), shown.join(", "),
-            fills.len(), Measured::at(&mut fills, 0), Measured::at(&mut fills, 10), Measured::at(&mut fills, 50));
+        let shown: Vec<String> = [1, 50, 90, 99, 100]
+            .iter()
+            .map(|p| format!("p{p} {:.3}", Measured::at(&mut ratios, *p)))
+            .collect();
+        eprintln!(
+            "{name}: {} texts, least {least:.3}, {}; {} cut, fill least {:.3} p10 {:.3} p50 {:.3}",
+            ratios.len(),
+            shown.join(", "),
+            fills.len(),
+            Measured::at(&mut fills, 0),
+            Measured::at(&mut fills, 10),
+            Measured::at(&mut fills, 50)
+        );
         assert!(least >= 1.0, "{name}: the estimate counted too few");
-        assert!(Measured::at(&mut ratios, 90) <= 7.0 / 6.0, "{name}: the estimate is often a sixth too many");
-        assert!(fills.is_empty() || Measured::at(&mut fills, 0) >= 5.0 / 6.0, "{name}: the budget is not used");
+        assert!(
+            Measured::at(&mut ratios, 90) <= 7.0 / 6.0,
+            "{name}: the estimate is often a sixth too many"
+        );
+        assert!(
+            fills.is_empty() || Measured::at(&mut fills, 0) >= 5.0 / 6.0,
+            "{name}: the budget is not used"
+        );
     }
 }

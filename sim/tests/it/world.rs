@@ -17,7 +17,11 @@ fn check(seed: u64, plan: &Plan) -> Outcome {
         matches!(envelope.status, Status::Completed | Status::Failed)
     });
     // A process that died before the run was stored leaves nothing to end.
-    assert!(ended, "seed {seed}: the run did not end: {:?}\n{plan:#?}\n{:#?}", outcome.envelope, outcome.journal);
+    assert!(
+        ended,
+        "seed {seed}: the run did not end: {:?}\n{plan:#?}\n{:#?}",
+        outcome.envelope, outcome.journal
+    );
     if let Some(error) = outcome.envelope.as_ref().and_then(|envelope| envelope.error.as_ref()) {
         let fine = ["wall_limit", "uncaught_error"].contains(&error.code.as_str());
         assert!(fine, "seed {seed}: {error}\n{plan:#?}\n{:#?}", outcome.journal);
@@ -67,7 +71,10 @@ fn a_crash_between_any_two_effects_repeats_nothing_and_ends_the_same() {
                     None => assert_eq!(envelope.result, result, "crash at {at}, after {after}"),
                     // A write in doubt is an error the program does not catch.
                     Some(error) => {
-                        assert!(error.message.contains("outcome_unknown"), "crash at {at}: {error}");
+                        assert!(
+                            error.message.contains("outcome_unknown"),
+                            "crash at {at}: {error}"
+                        );
                         unknown += 1;
                     }
                 }
@@ -80,7 +87,9 @@ fn a_crash_between_any_two_effects_repeats_nothing_and_ends_the_same() {
 #[track_caller]
 fn caught(betrayal: Betrayal, by: &str) {
     let found = (0..100).find(|seed| {
-        let outcome = std::panic::catch_unwind(|| play(&Broken(betrayal), Seed(*seed), &Plan::of(Seed(*seed))));
+        let outcome = std::panic::catch_unwind(|| {
+            play(&Broken(betrayal), Seed(*seed), &Plan::of(Seed(*seed)))
+        });
         outcome.is_ok_and(|outcome| judge(&outcome.history).iter().any(|line| line.starts_with(by)))
     });
     assert!(found.is_some(), "{betrayal:?} was not caught by {by} in 100 seeds");
@@ -112,7 +121,8 @@ fn a_call_that_nobody_allowed_is_caught() {
 #[test]
 fn the_seeds_that_catch_broken_hubs_pass_with_the_real_one() {
     fn clean<M: Maker>(maker: &M) -> bool {
-        (0..40).all(|seed| judge(&play(maker, Seed(seed), &Plan::of(Seed(seed))).history).is_empty())
+        (0..40)
+            .all(|seed| judge(&play(maker, Seed(seed), &Plan::of(Seed(seed))).history).is_empty())
     }
     assert!(clean(&Honest));
 }

@@ -90,7 +90,7 @@ impl Heap {
         if self.has(reserve) {
             // SAFETY: as in `has`; the threshold is a number that the next allocation looks at.
             unsafe {
-                if qjs::JS_GetGCThreshold(self.runtime) as usize > latest {
+                if u128::from(qjs::JS_GetGCThreshold(self.runtime)) > latest as u128 {
                     qjs::JS_SetGCThreshold(self.runtime, latest as _);
                 }
             }

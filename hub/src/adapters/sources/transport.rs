@@ -134,7 +134,8 @@ mod tests {
         far.write_all(b"{\"jsonrpc\":\"2.0\",").await.unwrap();
         for _ in 0..3 {
             let receiving = lines.receive();
-            let dropped = futures::future::select(Box::pin(receiving), std::future::ready(())).await;
+            let dropped =
+                futures::future::select(Box::pin(receiving), std::future::ready(())).await;
             assert!(matches!(dropped, futures::future::Either::Right(_)));
         }
         far.write_all(b"\"method\":\"ping\",\"id\":1}\n").await.unwrap();

@@ -102,7 +102,7 @@ fn finish(
         match (blank, line) {
             (true, 0) if at < source.len() => preamble = text,
             (true, line) if line > 0 && !ends_in_comment(source, line - 1) => {
-                drop(out.splice(line - 1..line - 1, text.bytes()))
+                drop(out.splice(line - 1..line - 1, text.bytes()));
             }
             (_, _) => drop(out.splice(at..at, text.bytes())),
         }
@@ -123,7 +123,7 @@ fn strip_declaration(strip: &mut Strip<'_>, declaration: &Declaration<'_>) {
         Declaration::TSTypeAliasDeclaration(gone) => strip.drop_statement(gone.span),
         Declaration::TSEnumDeclaration(kept) => strip.refused.push((kept.span.start, "an `enum`")),
         Declaration::TSNamespaceDeclaration(kept) => {
-            strip.refused.push((kept.span.start, "a `namespace`"))
+            strip.refused.push((kept.span.start, "a `namespace`"));
         }
         other => strip.visit_declaration(other),
     }
@@ -153,7 +153,7 @@ fn strip_default(strip: &mut Strip<'_>, export: &ExportDefaultDeclaration<'_>) {
             strip.visit_class(class);
         }
         ExportDefaultDeclarationKind::TSInterfaceDeclaration(gone) => {
-            strip.drop_statement(gone.span)
+            strip.drop_statement(gone.span);
         }
         expression => {
             strip.put(export.span.start, EXPORTED);

@@ -227,7 +227,7 @@ impl<'a> Visit<'a> for Strip<'_> {
                 walk::walk_class_element(self, it);
             }
             ClassElement::AccessorProperty(field) => {
-                self.refuse(field.span.start, "an `accessor` field")
+                self.refuse(field.span.start, "an `accessor` field");
             }
             ClassElement::StaticBlock(_) => walk::walk_class_element(self, it),
         }
@@ -255,13 +255,13 @@ impl<'a> Visit<'a> for Strip<'_> {
             Statement::TSEnumDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
             Statement::TSEnumDeclaration(kept) => self.refuse(kept.span.start, "an `enum`"),
             Statement::TSNamespaceDeclaration(gone) if gone.declare => {
-                self.drop_statement(gone.span)
+                self.drop_statement(gone.span);
             }
             Statement::TSNamespaceDeclaration(kept) => {
-                self.refuse(kept.span.start, "a `namespace`")
+                self.refuse(kept.span.start, "a `namespace`");
             }
             Statement::TSImportEqualsDeclaration(kept) => {
-                self.refuse(kept.span.start, "an `import`")
+                self.refuse(kept.span.start, "an `import`");
             }
             Statement::TSExportAssignment(kept) => self.refuse(kept.span.start, "an `export =`"),
             Statement::VariableDeclaration(gone) if gone.declare => self.drop_statement(gone.span),
@@ -271,10 +271,10 @@ impl<'a> Visit<'a> for Strip<'_> {
             }
             Statement::ImportDeclaration(kept) => self.refuse(kept.span.start, "an `import`"),
             Statement::ExportFromDeclaration(kept) => {
-                self.refuse(kept.span.start, "an `export … from`")
+                self.refuse(kept.span.start, "an `export … from`");
             }
             Statement::ExportAllDeclaration(kept) => {
-                self.refuse(kept.span.start, "an `export … from`")
+                self.refuse(kept.span.start, "an `export … from`");
             }
             _ => walk::walk_statement(self, it),
         }

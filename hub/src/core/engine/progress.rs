@@ -33,8 +33,7 @@ impl Engine {
         if self.docket.undecided().next().is_some() {
             self.done = true;
             let questions: Vec<_> = self.docket.undecided().cloned().collect();
-            let envelope =
-                super::pending_envelope(&self.record, &questions, self.call_lines());
+            let envelope = super::pending_envelope(&self.record, &questions, self.call_lines());
             out.push(Effect::Finish {
                 status: RunStatus::AwaitingInput,
                 envelope: Box::new(envelope),

@@ -84,6 +84,7 @@ fn index() -> Index<MemoryPostings> {
     Index::new(Arc::new(Facts { sources, ..Facts::default() }))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads better in the cases")]
 fn found(arguments: Value) -> String {
     match Request::read(&arguments).and_then(|request| search(&index(), &request)) {
         Ok(text) => text,
@@ -201,8 +202,7 @@ fn describe_takes_addresses_and_namespaces_and_says_what_is_not_there() {
 
 #[test]
 fn words_split_at_case_separators_and_digits() {
-    let check =
-        |text: &str, expected: &str| assert_eq!(super::words::words(text).join(" "), expected);
+    let check = |text: &str, expected: &str| assert_eq!(words::words(text).join(" "), expected);
     check("createIssue", "create issue");
     check("HTTPServer_v2", "http server v 2");
     check("Größe naïve", "große naive");

@@ -23,6 +23,8 @@ const LINE_CHARS: usize = 320;
 const INTERFACES_MAX: usize = 2_000;
 /// Tools that in a row do not fit before the others are given up.
 const MISSES_MAX: usize = 40;
+/// Comments of one piece among which it is searched how many fit.
+const COMMENTS_TRIED: usize = 512;
 /// Names listed as not shown.
 const LEFT_OUT_NAMED: usize = 6;
 
@@ -79,6 +81,33 @@ struct Piece<'a> {
     text: String,
     /// Is `text` all there is to say?
     whole: bool,
+    /// Does it at least have every field?
+    all_fields: bool,
+}
+
+/// How much of a piece is rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    fields: usize,
+    comments: usize,
+}
+
+impl Shown {
+    const ALL: Shown = Shown { fields: usize::MAX, comments: usize::MAX };
+}
+
+/// The largest number up to `most` for which `fits` holds, if it holds for all below it.
+fn most_that(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut least, mut most) = (0, most);
+    while least < most {
+        let middle = (least + most).div_ceil(2);
+        if fits(middle) {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    least
 }
 
 enum What<'a> {
@@ -106,7 +135,7 @@ pub fn declare<'a>(targets: &[Target<'a>], tokens_max: usize) -> Declared {
     for target in targets {
         match target {
             Target::Namespace(tools) => {
-                (0..tools.tools.len()).for_each(|at| writer.tool(tools, at))
+                (0..tools.tools.len()).for_each(|at| writer.tool(tools, at));
             }
             Target::Tool(tools, at) => writer.tool(tools, *at),
             Target::Interface(tools, name) => {
@@ -169,6 +198,7 @@ impl<'a> Writer<'a> {
                 level: Level::Hidden,
                 text: String::new(),
                 whole: false,
+                all_fields: false,
             });
         }
     }
@@ -208,38 +238,34 @@ impl<'a> Writer<'a> {
         }
         let before = estimate(&piece.text);
         let room = (self.tokens_max + before).saturating_sub(self.used);
-        let (text, fields) = piece.render(namespace, level, usize::MAX);
-        let fits = estimate(&text) <= room;
-        let (text, whole) = if fits {
-            (text, true)
+        let fits = |shown: Shown| estimate(&piece.render(namespace, level, shown).0) <= room;
+        let (_, fields) = piece.render(namespace, level, Shown::ALL);
+        let shown = if fits(Shown::ALL) {
+            Shown::ALL
+        } else if level == Level::Line {
+            return false;
+        } else if level == Level::Docs && piece.level == Level::Fields {
+            // Comments are no gain if they cost fields; as many as fit, then, if all fields are there.
+            let some = |comments| Shown { comments, ..Shown::ALL };
+            match most_that(COMMENTS_TRIED, |comments| fits(some(comments))) {
+                comments if comments > 0 && piece.all_fields => some(comments),
+                _ => return false,
+            }
         } else {
-            if level == Level::Line {
-                return false;
+            let some = |fields| Shown { fields, ..Shown::ALL };
+            match most_that(fields, |fields| fits(some(fields))) {
+                0 => return false,
+                fields => some(fields),
             }
-            let (mut least, mut most) = (0, fields);
-            while least < most {
-                let middle = (least + most).div_ceil(2);
-                if estimate(&piece.render(namespace, level, middle).0) <= room {
-                    least = middle;
-                } else {
-                    most = middle - 1;
-                }
-            }
-            let shown_before = if piece.level == level { fields } else { 0 };
-            if least == 0 || least < shown_before {
-                return false;
-            }
-            // Comments on some fields are no gain if they cost other fields altogether.
-            if level == Level::Docs && piece.level == Level::Fields {
-                return false;
-            }
-            (piece.render(namespace, level, least).0, false)
         };
+        let (text, _) = piece.render(namespace, level, shown);
+        let whole = shown == Shown::ALL;
         let line_was_enough = level == Level::Line && fields == 0;
         let after = estimate(&text);
         if let Some(piece) = self.pieces.get_mut(at) {
             piece.level = level;
             piece.whole = whole && (level == Level::Docs || line_was_enough);
+            piece.all_fields = shown.fields == usize::MAX;
             piece.text = text;
         }
         self.used = self.used - before + after;
@@ -274,7 +300,11 @@ impl<'a> Writer<'a> {
     }
 
     fn raise_interface(&mut self, at: usize) -> bool {
-        self.raise(at, Level::Docs) || self.raise(at, Level::Fields)
+        let shown = self.raise(at, Level::Fields);
+        if shown {
+            self.raise(at, Level::Docs);
+        }
+        shown
     }
 
     fn finish(self) -> String {
@@ -350,8 +380,8 @@ impl Block<'_> {
 }
 
 impl<'a> Piece<'a> {
-    /// The piece as text with at most `fields_max` fields, and how many fields it has.
-    fn render(&self, namespace: &str, level: Level, fields_max: usize) -> (String, usize) {
+    /// The piece as text, and how many fields it has.
+    fn render(&self, namespace: &str, level: Level, shown: Shown) -> (String, usize) {
         match &self.what {
             What::Tool { types, contract, remark } => {
                 let (layout, chars, input) = match level {
@@ -361,24 +391,23 @@ impl<'a> Piece<'a> {
                         types.signature_input(),
                     ),
                     Level::Fields => {
-                        (Layout::Lines { docs: false }, TOOL_LINE_CHARS, types.input().kind)
+                        (Layout::Lines { comments: 0 }, TOOL_LINE_CHARS, types.input().kind)
                     }
-                    Level::Docs => {
-                        (Layout::Lines { docs: true }, TOOL_DOC_CHARS, types.input().kind)
-                    }
+                    Level::Docs => (
+                        Layout::Lines { comments: shown.comments },
+                        TOOL_DOC_CHARS,
+                        types.input().kind,
+                    ),
                 };
-                let (input, fields, left) = limited(input, fields_max);
+                let (input, fields, left) = limited(input, shown.fields);
                 let mut printer = Printer::new(layout).qualified(Some(namespace), 1);
-                let mut shown = printer.input(&input);
+                let mut text = printer.input(&input);
                 if left > 0 {
-                    shown = mark_left_out(&shown, left, 1);
+                    text = mark_left_out(&text, left, 1);
                 }
                 let options = "options?: CallOptions";
-                let parameters = if shown.is_empty() {
-                    options.to_owned()
-                } else {
-                    format!("{shown}, {options}")
-                };
+                let parameters =
+                    if text.is_empty() { options.to_owned() } else { format!("{text}, {options}") };
                 let output = Printer::new(Layout::OneLine { chars_max: LINE_CHARS })
                     .qualified(Some(namespace), 1)
                     .show(&types.output());
@@ -388,8 +417,9 @@ impl<'a> Piece<'a> {
             What::Interface { tool, contract, definition } => {
                 let types = ToolTypes::of(tool, contract);
                 let converted = types.definition(&self.name, *definition);
-                let (kind, fields, left) = limited(converted.kind, fields_max);
-                let layout = Layout::Lines { docs: level == Level::Docs };
+                let (kind, fields, left) = limited(converted.kind, shown.fields);
+                let comments = if level == Level::Docs { shown.comments } else { 0 };
+                let layout = Layout::Lines { comments };
                 let mut body = Printer::new(layout).qualified(None, 1).show(&kind);
                 if left > 0 {
                     body = mark_left_out(&body, left, 1);

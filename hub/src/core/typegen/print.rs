@@ -28,8 +28,8 @@ pub(super) enum Layout {
     },
     /// A line per field.
     Lines {
-        /// Print what fields say about themselves.
-        docs: bool,
+        /// How many fields say what they are about.
+        comments: usize,
     },
 }
 
@@ -170,12 +170,10 @@ impl Printer {
     /// A line, with its comment before it, for each member.
     pub(super) fn fields(&mut self, object: &Object) -> Vec<String> {
         let tabs = "\t".repeat(self.indent);
-        let docs = matches!(self.layout, Layout::Lines { docs: true });
         let mut lines = Vec::new();
         for field in &object.fields {
             let mut line = String::new();
-            let text =
-                if docs { comment(&one_line(&field.doc, FIELD_DOC_CHARS)) } else { String::new() };
+            let text = self.field_comment(field);
             if !text.is_empty() {
                 let _ = writeln!(line, "{tabs}/** {text} */");
             }
@@ -185,6 +183,16 @@ impl Printer {
         }
         lines.extend(self.index(object).map(|index| format!("{tabs}{index};\n")));
         lines
+    }
+
+    /// What a field says about itself, as long as comments are left.
+    fn field_comment(&mut self, field: &Field) -> String {
+        let Layout::Lines { comments } = &mut self.layout else { return String::new() };
+        if *comments == 0 || field.doc.trim().is_empty() {
+            return String::new();
+        }
+        *comments -= 1;
+        comment(&one_line(&field.doc, FIELD_DOC_CHARS))
     }
 
     fn field(&mut self, field: &Field) -> String {

@@ -84,7 +84,7 @@ fn wrong_usage_exits_with_two_and_says_what_is_right() {
     check(&["nonsense"], &["nonsense", "Usage"]);
     check(&["init", "extra"], &["extra"]);
     check(&["add"], &["COMMAND"]);
-    check(&["add", ""], &["no program"]);
+    check(&["add", ""], &["command is empty"]);
     check(&["add", "https://example.com/openapi.json"], &["OpenAPI", "planned"]);
     check(&["add", "https://example.com/mcp"], &["HTTP", "planned"]);
     check(&["add", "--namespace", "hub", "/bin/cat"], &["hub", "--namespace"]);
