@@ -87,13 +87,15 @@ impl Upstreams {
 pub struct SimSources {
     upstreams: Upstreams,
     faults: Faults,
+    /// The listing by which each source was dialled last.
+    dialled: Arc<Mutex<BTreeMap<SourceId, u64>>>,
 }
 
 impl SimSources {
     /// Sources that die with the process.
     #[must_use]
     pub fn new(upstreams: Upstreams, faults: Faults) -> SimSources {
-        SimSources { upstreams, faults }
+        SimSources { upstreams, faults, dialled: Arc::default() }
     }
 }
 
@@ -120,6 +122,7 @@ impl Sources for SimSources {
             if inner.chance.percent(unreachable) {
                 return Err(CallError::NotSent("the server is down".to_owned()));
             }
+            self.dialled.lock().expect("not poisoned").insert(source.id.clone(), inner.listings);
             let tools = inner.tools.get(&source.id).map(Vec::as_slice).unwrap_or_default();
             Ok(Arc::new(Listing {
                 number: inner.listings,
@@ -138,6 +141,10 @@ impl Sources for SimSources {
         source: &SourceRecord,
         call: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
+        let dialled = self.dialled.lock().expect("not poisoned").get(&source.id).copied();
+        if dialled != Some(call.listing) {
+            return Err(CallError::NotSent("the source was not dialled for this".to_owned()));
+        }
         let write = self
             .upstreams
             .offered(&source.id)
@@ -177,9 +184,13 @@ impl Sources for SimSources {
         })
     }
 
-    async fn close(&self, _source: &SourceId) {}
+    async fn close(&self, source: &SourceId) {
+        self.dialled.lock().expect("not poisoned").remove(source);
+    }
 
-    async fn close_all(&self) {}
+    async fn close_all(&self) {
+        self.dialled.lock().expect("not poisoned").clear();
+    }
 }
 
 fn parsed(text: &str) -> Value {

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stderr, reason = "tests say what they skip, and what they measured")]
 
 mod cli;
+mod conformance;
 mod journals;
 mod real_servers;
 mod sandbox;
