@@ -5,6 +5,7 @@ pub mod answer;
 pub mod broken;
 pub mod conformance;
 pub mod fakes;
+pub mod figures;
 pub mod oracles;
 pub mod seed;
 pub mod server;

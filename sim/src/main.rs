@@ -1,6 +1,9 @@
 //! The simulator's command line; also the worker and the fake server that its tests start.
 
 use clap::{Parser, Subcommand};
+use sim::oracles::judge;
+use sim::seed::Seed;
+use sim::world::{Honest, Plan, play};
 use sim::{answer, server};
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -19,6 +22,10 @@ struct Arguments {
 enum Command {
     /// Run a command on a pseudo-terminal and answer its prompts
     Answer(Answer),
+    /// Play seeded worlds and judge them
+    Run(Run),
+    /// Measure what the hub costs on this machine; builds nothing, so build it with `--release` first
+    Figures,
     /// Serve a scripted MCP server over standard input and output
     Server(server::Script),
 }
@@ -36,6 +43,16 @@ struct Answer {
     command: Vec<OsString>,
 }
 
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// The first world
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many worlds
+    #[arg(long, default_value_t = 1)]
+    count: u64,
+}
+
 fn main() -> ExitCode {
     // Started as a sandbox worker, this is one, and nothing else may happen before.
     if std::env::args_os()
@@ -46,12 +63,51 @@ fn main() -> ExitCode {
     }
     let done = match Arguments::parse().command {
         Command::Answer(arguments) => answer_prompts(&arguments),
+        Command::Run(run) => play_worlds(&run),
+        Command::Figures => print_figures(),
         Command::Server(script) => server::serve(&script),
     };
     done.unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "error: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Exits with 10 if an oracle finds a rule broken; the plan and the journal are printed then.
+fn play_worlds(run: &Run) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout();
+    for seed in run.seed..run.seed.saturating_add(run.count) {
+        let plan = Plan::of(Seed(seed));
+        let outcome = play(&Honest, Seed(seed), &plan);
+        let broken = judge(&outcome.history);
+        if !broken.is_empty() {
+            for line in &broken {
+                writeln!(out, "FAIL  {line}")?;
+            }
+            writeln!(out, "seed  {seed}\n{plan:#?}\n{:#?}", outcome.journal)?;
+            writeln!(out, "\nreplay  cargo run -p sim -- run --seed {seed}")?;
+            return Ok(ExitCode::from(10));
+        }
+        if run.count == 1 {
+            let status = outcome.envelope.map(|envelope| envelope.status);
+            let (seen, processes) = (outcome.history.len(), outcome.processes);
+            writeln!(out, "{}\n{seen} events, {processes} processes, {status:?}", plan.program)?;
+        }
+    }
+    writeln!(out, "{} worlds, every rule kept", run.count)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_figures() -> anyhow::Result<ExitCode> {
+    let sim = std::env::current_exe()?;
+    let capabilities = sim.with_file_name("capabilities");
+    anyhow::ensure!(
+        capabilities.exists(),
+        "there is no {}: cargo build --release -p hub -p sim",
+        capabilities.display()
+    );
+    sim::figures::print(&capabilities, &sim, &mut std::io::stdout())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn answer_prompts(arguments: &Answer) -> anyhow::Result<ExitCode> {

@@ -10,7 +10,13 @@ use serde_json::Value;
 ///
 /// # Panics
 /// The sources break a promise.
-pub async fn sources<S: Sources>(sources: &S, source: &SourceRecord, read: &str, arguments: &Value, deadline: Tick) {
+pub async fn sources<S: Sources>(
+    sources: &S,
+    source: &SourceRecord,
+    read: &str,
+    arguments: &Value,
+    deadline: Tick,
+) {
     let call = |listing| UpstreamCall {
         raw: read.parse().expect("a name"),
         arguments: arguments.clone(),
@@ -20,10 +26,14 @@ pub async fn sources<S: Sources>(sources: &S, source: &SourceRecord, read: &str,
         result_bytes_max: 1 << 20,
     };
     let early = sources.call(source, &call(u64::MAX)).await;
-    assert!(matches!(early, Err(CallError::NotSent(_))), "nothing is sent before a dial: {early:?}");
+    assert!(
+        matches!(early, Err(CallError::NotSent(_))),
+        "nothing is sent before a dial: {early:?}"
+    );
 
     let first = sources.dial(source, None, deadline).await.expect("it is there");
-    let names: Vec<_> = first.tools.iter().filter_map(hub::model::contract::Contract::raw_name).collect();
+    let names: Vec<_> =
+        first.tools.iter().filter_map(hub::model::contract::Contract::raw_name).collect();
     assert!(names.iter().any(|name| name.as_str() == read), "{names:?}");
     let mut distinct = names.clone();
     distinct.dedup();
@@ -36,7 +46,10 @@ pub async fn sources<S: Sources>(sources: &S, source: &SourceRecord, read: &str,
     let answer = sources.call(source, &call(first.number)).await.expect("it answers");
     assert!(!answer.is_error, "{answer:?}");
     let stale = sources.call(source, &call(first.number + 1_000)).await;
-    assert!(matches!(stale, Err(CallError::NotSent(_))), "another listing allows nothing: {stale:?}");
+    assert!(
+        matches!(stale, Err(CallError::NotSent(_))),
+        "another listing allows nothing: {stale:?}"
+    );
 
     sources.close(&source.id).await;
     sources.close(&source.id).await;

@@ -8,7 +8,9 @@ use hub::model::journal::Entry;
 use hub::model::limits::Limits;
 use hub::model::policy::{Effect, Policy, Rule, Scope};
 use hub::model::run::{RUN_VERSION, RunRecord, RunStatus};
-use hub::model::source::{MANIFEST_VERSION, Manifest, Settings, SourceRecord, StdioCommand, Transport};
+use hub::model::source::{
+    MANIFEST_VERSION, Manifest, Settings, SourceRecord, StdioCommand, Transport,
+};
 use hub::model::time::WallMs;
 use hub::ports::store::{LockName, Store, StoreError};
 use std::collections::BTreeMap;
@@ -70,7 +72,10 @@ pub async fn store<S: Store>(store: &S) {
 }
 
 async fn settings_make_the_hub<S: Store>(store: &S) {
-    assert!(matches!(store.settings().await, Err(StoreError::NoHub { .. })), "an empty store is no hub");
+    assert!(
+        matches!(store.settings().await, Err(StoreError::NoHub { .. })),
+        "an empty store is no hub"
+    );
     let settings = Settings::new("hub_0000000000000000".parse().expect("an id"));
     store.write_settings(&settings).await.expect("written");
     assert_eq!(store.settings().await.expect("read"), settings);
@@ -101,7 +106,11 @@ async fn sources_come_and_go_with_all_they_have<S: Store>(store: &S) {
 
     assert_eq!(store.policy(&one.id).await, SourcePolicy::Usable(Policy::default()));
     let mut policy = Policy::default();
-    policy.rules.push(Rule { scope: Scope { tool: None, connection: Default::default() }, effect: Effect::Deny, contract: None });
+    policy.rules.push(Rule {
+        scope: Scope { tool: None, connection: Default::default() },
+        effect: Effect::Deny,
+        contract: None,
+    });
     let before = store.generation().await.expect("read");
     store.write_policy(&one.id, &policy).await.expect("written");
     assert_ne!(before, store.generation().await.expect("read"));
@@ -110,7 +119,11 @@ async fn sources_come_and_go_with_all_they_have<S: Store>(store: &S) {
     store.remove_source(&one.id).await.expect("removed");
     store.remove_source(&one.id).await.expect("removing again is safe");
     assert_eq!(store.manifest(&one.id).await.expect("read"), None);
-    assert_eq!(store.policy(&one.id).await, SourcePolicy::Usable(Policy::default()), "its rules are gone");
+    assert_eq!(
+        store.policy(&one.id).await,
+        SourcePolicy::Usable(Policy::default()),
+        "its rules are gone"
+    );
     assert_eq!(store.sources().await.expect("listed").len(), 1);
 }
 
@@ -138,7 +151,10 @@ async fn journals_grow_in_order<S: Store>(store: &S) {
 async fn locks_exclude<S: Store>(store: &S) {
     let name = || LockName::Run(run_id(1));
     let held = store.lock(name(), Duration::ZERO).await.expect("free");
-    assert!(matches!(store.lock(name(), Duration::from_millis(30)).await, Err(StoreError::Busy(_))));
+    assert!(matches!(
+        store.lock(name(), Duration::from_millis(30)).await,
+        Err(StoreError::Busy(_))
+    ));
     let others = [LockName::Hub, LockName::Owner(run_id(1)), LockName::Run(run_id(2))];
     for other in others {
         drop(store.lock(other, Duration::ZERO).await.expect("another lock is free"));
@@ -158,6 +174,12 @@ async fn blobs_are_kept_by_digest<S: Store>(store: &S) {
 async fn runs_are_listed_newest_first<S: Store>(store: &S) {
     store.create_run(&record(2)).await.expect("made");
     store.write_status(&run_id(2), RunStatus::Completed).await.expect("written");
-    let listed: Vec<_> = store.runs().await.expect("listed").into_iter().map(|(run, status)| (run.id, status)).collect();
+    let listed: Vec<_> = store
+        .runs()
+        .await
+        .expect("listed")
+        .into_iter()
+        .map(|(run, status)| (run.id, status))
+        .collect();
     assert_eq!(listed, [(run_id(2), RunStatus::Completed), (run_id(1), RunStatus::Running)]);
 }

@@ -12,7 +12,9 @@ use hub::ports::clock::Clock as _;
 use hub::ports::secrets::Secrets as _;
 use serde_json::json;
 use sim::conformance::{small, sources, store};
-use sim::fakes::{Disk, FakeTool, Faults, History, SimClock, SimEntropy, SimSecrets, SimSources, Upstreams};
+use sim::fakes::{
+    Disk, FakeTool, Faults, History, SimClock, SimEntropy, SimSecrets, SimSources, Upstreams,
+};
 use sim::seed::Seed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,7 +81,11 @@ async fn a_real_server_over_its_standard_streams() {
     let home = tempfile::tempdir().expect("a folder");
     let log = home.path().join("log").to_string_lossy().into_owned();
     let program = env!("CARGO_BIN_EXE_sim");
-    let source = record(Transport::Stdio(command(program, &["server", "--log", &log, "--script", "notes"], &[])));
+    let source = record(Transport::Stdio(command(
+        program,
+        &["server", "--log", &log, "--script", "notes"],
+        &[],
+    )));
     let clock = SystemClock::new();
     let real = StdioSources::new(Arc::new(EnvironmentSecrets::new([])), clock);
     let deadline = clock.tick().after(Duration::from_secs(60));
@@ -91,7 +97,9 @@ async fn a_simulated_server() {
     let history = History::default();
     let upstreams = Upstreams::new(Seed(1), history);
     let source = record(Transport::Stdio(command("/bin/x", &[], &[])));
-    upstreams.offer(&source.id, vec![FakeTool { name: "get".to_owned(), read_only: true, edition: 1 }]);
+    upstreams
+        .offer(&source.id, vec![FakeTool { name: "get".to_owned(), read_only: true, edition: 1 }]);
     let fake = SimSources::new(upstreams, Faults::default());
-    sources::sources(&fake, &source, "get", &json!({ "k": 1 }), Tick(Duration::from_secs(60))).await;
+    sources::sources(&fake, &source, "get", &json!({ "k": 1 }), Tick(Duration::from_secs(60)))
+        .await;
 }

@@ -5,6 +5,7 @@ mod cli;
 mod conformance;
 mod journals;
 mod real_servers;
+mod runs;
 mod sandbox;
 mod stdio;
 mod support;
