@@ -2,7 +2,7 @@
 
 use super::journal::{JournalFile, parse};
 use super::locks::{FileLock, take};
-use super::whole::{failed, make_folder, read, remove, replace};
+use super::whole::{failed, make_folder, read, remove, replace, replace_unsynced};
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -16,7 +16,6 @@ use crate::ports::store::{LockName, Store, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -107,29 +106,59 @@ impl Inner {
 
     /// The counter, mixed with when folders and policy files changed: a person may edit a policy by hand,
     /// and a process may die between a write and its count.
-    fn fingerprint(&self) -> Result<u64, StoreError> {
+    fn fingerprint(&self) -> u64 {
         use std::os::unix::fs::MetadataExt as _;
-        let mut text = self.generation()?.to_string();
+        let mut mixed = 0xcbf2_9ce4_8422_2325_u64;
         let mut note = |path: &Path| {
             if let Ok(meta) = std::fs::metadata(path) {
-                let _ = write!(
-                    text,
-                    " {}:{}.{}:{}",
+                let parts = [
                     meta.ino(),
-                    meta.mtime(),
-                    meta.mtime_nsec(),
-                    meta.len()
-                );
+                    meta.len(),
+                    meta.mtime().cast_unsigned(),
+                    meta.mtime_nsec().cast_unsigned(),
+                ];
+                for part in parts {
+                    mixed = (mixed ^ part).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+                }
             }
         };
-        for folder in ["sources", "manifests", "connections", "policies"] {
-            note(&self.root.join(folder));
+        // The counter's file is replaced whole, so that it has another number each time.
+        for name in ["generation", "sources", "manifests", "connections", "policies"] {
+            note(&self.root.join(name));
         }
-        for entry in std::fs::read_dir(self.root.join("policies")).into_iter().flatten().flatten() {
+        let policies = self.root.join("policies");
+        for entry in std::fs::read_dir(&policies).into_iter().flatten().flatten() {
             note(&entry.path());
         }
-        let digest = Digest::of(text.as_bytes()).to_string();
-        Ok(u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0))
+        mixed
+    }
+
+    fn is_open(&self, run: &RunId) -> bool {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).contains_key(run)
+    }
+
+    fn append(
+        &self,
+        run: &RunId,
+        after: u64,
+        entries: &[Entry],
+        durable: bool,
+    ) -> Result<(), StoreError> {
+        let path = self.file("runs", &format!("{run}.journal.jsonl"));
+        if durable {
+            self.check_version()?;
+        }
+        // Taken out of the table while it is written: runs do not wait for each other's disk.
+        let open = self.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+        let mut journal = match open {
+            // Another process may have appended a decision since: its length tells.
+            Some(journal) if journal.is(after, &path) => journal,
+            Some(_) | None => JournalFile::open(&path)?,
+        };
+        // After a failure the file is read again: what is in it is not known any more.
+        journal.append(&path, run, after, entries, durable)?;
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone(), journal);
+        Ok(())
     }
 
     fn bump(&self) -> Result<(), StoreError> {
@@ -173,7 +202,7 @@ impl Store for FileStore {
     }
 
     async fn generation(&self) -> Result<u64, StoreError> {
-        self.inner.fingerprint()
+        Ok(self.inner.fingerprint())
     }
 
     async fn settings(&self) -> Result<Settings, StoreError> {
@@ -319,7 +348,13 @@ impl Store for FileStore {
 
     async fn create_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         let run = run.clone();
-        self.blocking(move |inner| inner.write(&inner.json("runs", run.id.as_str()), &run)).await
+        // Synced with the first entry that must survive: until then the run has done nothing.
+        self.blocking(move |inner| {
+            inner.check_version()?;
+            let path = inner.json("runs", run.id.as_str());
+            replace_unsynced(&path, &to_json(&path, &run)?)
+        })
+        .await
     }
 
     async fn run(&self, run: &RunId) -> Result<RunRecord, StoreError> {
@@ -363,7 +398,7 @@ impl Store for FileStore {
         let run = run.clone();
         self.blocking(move |inner| {
             let path = inner.file("runs", &format!("{run}.status"));
-            replace(&path, &to_json(&path, &status)?)?;
+            replace_unsynced(&path, &to_json(&path, &status)?)?;
             if status.is_final() {
                 inner.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
                 remove(&inner.file("locks", &format!("{run}.cancel")))?;
@@ -395,25 +430,12 @@ impl Store for FileStore {
         entries: &[Entry],
         durable: bool,
     ) -> Result<(), StoreError> {
+        // Into an open file and unsynced, an append is a copy in memory, cheaper than another thread.
+        if !durable && self.inner.is_open(run) {
+            return self.inner.append(run, after, entries, false);
+        }
         let (run, entries) = (run.clone(), entries.to_vec());
-        self.blocking(move |inner| {
-            let path = inner.file("runs", &format!("{run}.journal.jsonl"));
-            if durable {
-                inner.check_version()?;
-            }
-            // Taken out of the table while it is written: runs do not wait for each other's disk.
-            let open = inner.journals.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-            let mut journal = match open {
-                // Another process may have appended a decision since: its length tells.
-                Some(journal) if journal.is(after, &path) => journal,
-                Some(_) | None => JournalFile::open(&path)?,
-            };
-            // After a failure the file is read again: what is in it is not known any more.
-            journal.append(&path, &run, after, &entries, durable)?;
-            inner.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(run, journal);
-            Ok(())
-        })
-        .await
+        self.blocking(move |inner| inner.append(&run, after, &entries, durable)).await
     }
 
     async fn put_blob(&self, digest: Digest, text: &str) -> Result<(), StoreError> {

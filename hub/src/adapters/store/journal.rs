@@ -79,13 +79,14 @@ pub(super) struct JournalFile {
     length: u64,
     /// Bytes it has.
     bytes: u64,
+    /// Do its name, and the run's record beside it, survive a crash?
+    rooted: bool,
 }
 
 impl JournalFile {
     /// Opens a journal for appending. A torn last line is cut off, and that synced, before anything else.
     pub(super) fn open(path: &Path) -> Result<JournalFile, StoreError> {
         let io = |error: std::io::Error| failed(path, &error);
-        let fresh = !path.exists();
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -93,9 +94,6 @@ impl JournalFile {
             .mode(FILE_MODE)
             .open(path)
             .map_err(io)?;
-        if fresh {
-            sync_folder(path.parent().unwrap_or(path)).map_err(io)?;
-        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         let parsed = parse(path, &bytes)?;
@@ -103,7 +101,8 @@ impl JournalFile {
             file.set_len(parsed.whole_bytes).map_err(io)?;
             file.sync_all().map_err(io)?;
         }
-        Ok(JournalFile { file, length: parsed.entries.len() as u64, bytes: parsed.whole_bytes })
+        let (length, bytes) = (parsed.entries.len() as u64, parsed.whole_bytes);
+        Ok(JournalFile { file, length, bytes, rooted: false })
     }
 
     /// Is the file still what this handle left behind, with `after` entries?
@@ -134,10 +133,31 @@ impl JournalFile {
         }
         self.file.write_all(text.as_bytes()).map_err(|error| failed(path, &error))?;
         if durable {
-            self.file.sync_data().map_err(|error| failed(path, &error))?;
+            self.sync(path, run).map_err(|error| failed(path, &error))?;
         }
         self.length += entries.len() as u64;
         self.bytes += text.len() as u64;
+        Ok(())
+    }
+}
+
+impl JournalFile {
+    /// The record goes first: a journal without one could not be run, and a run that has done nothing yet
+    /// may as well be lost.
+    fn sync(&mut self, path: &Path, run: &RunId) -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(path);
+        if !self.rooted {
+            match File::open(folder.join(format!("{run}.json"))) {
+                Ok(record) => record.sync_all()?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.file.sync_data()?;
+        if !self.rooted {
+            sync_folder(folder)?;
+            self.rooted = true;
+        }
         Ok(())
     }
 }

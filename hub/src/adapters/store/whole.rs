@@ -34,6 +34,15 @@ pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
 
 /// Writes a temporary file beside `path`, syncs it, renames it into place and syncs the folder.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    put(path, bytes, true)
+}
+
+/// As [`replace`], without syncing: for what can be made anew, or is synced later.
+pub(super) fn replace_unsynced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    put(path, bytes, false)
+}
+
+fn put(path: &Path, bytes: &[u8], synced: bool) -> Result<(), StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(path);
     let name = format!(".tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -42,9 +51,11 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        if synced {
+            file.sync_all()?;
+        }
         fs::rename(&temporary, path)?;
-        sync_folder(folder)
+        if synced { sync_folder(folder) } else { Ok(()) }
     })();
     written.map_err(|error| {
         // Already renamed, or never made: either way there is nothing else to clean up.
