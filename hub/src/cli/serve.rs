@@ -12,6 +12,8 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
     check_profile(&arguments.profile)?;
     let hub = unattended()?;
     hub.ports().store().settings().await?;
+    // The first run then finds a worker waiting; the client's first request does not wait for it.
+    hub.ports().sandbox().prepare();
     let served = tokio::select! {
         biased;
         served = serve_stdio(hub.clone(), arguments.profile) => served,

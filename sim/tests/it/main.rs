@@ -10,4 +10,5 @@ mod sandbox;
 mod stdio;
 mod support;
 mod tokens;
+mod typescript;
 mod world;

@@ -38,10 +38,10 @@ fn the_surface_and_the_largest_inventory_have_at_most_a_thousand_tokens() {
     assert!(tools + words <= 1_000, "{tools} + {words}");
 }
 
-type Catalog = BTreeMap<String, Vec<(String, Contract)>>;
+pub(crate) type Catalog = BTreeMap<String, Vec<(String, Contract)>>;
 
 /// A small catalog of our own, and the public ones where they are at hand.
-fn catalogs() -> Vec<(String, Catalog)> {
+pub(crate) fn catalogs() -> Vec<(String, Catalog)> {
     let mut catalogs = vec![("own".to_owned(), own())];
     let folder = std::env::var_os("CAPABILITIES_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),

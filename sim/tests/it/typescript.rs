@@ -1,0 +1,151 @@
+//! Every declaration parses as TypeScript, as the real compiler sees it.
+
+use super::tokens::{Catalog, catalogs};
+use hub::core::typegen::{NamespaceTools, Target, declare, signature};
+use hub::model::contract::Contract;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler that `scripts/servers` installs.
+fn compiler() -> Option<PathBuf> {
+    let tsc = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../target/servers/node_modules/typescript/bin/tsc");
+    tsc.exists().then_some(tsc)
+}
+
+/// Schemas that try to break the printer: what servers really send, and what nobody should.
+fn awkward() -> Catalog {
+    let schemas: Vec<(&str, Value)> = vec![
+        ("plain", json!({"type": "object", "properties": {"a": {"type": "string"}}})),
+        ("missing", Value::Null),
+        ("boolean", json!(true)),
+        ("array_root", json!({"type": "array", "items": {"type": "string"}})),
+        (
+            "any_of_root",
+            json!({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}]}),
+        ),
+        (
+            "all_of",
+            json!({"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "number"}}}]}),
+        ),
+        (
+            "tuple",
+            json!({"properties": {"t": {"prefixItems": [{"type": "string"}, {"type": "number"}], "minItems": 1}}}),
+        ),
+        (
+            "old_tuple",
+            json!({"properties": {"t": {"items": [{"type": "string"}], "additionalItems": false}}}),
+        ),
+        (
+            "recursive",
+            json!({"properties": {"n": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": {"type": "object", "properties": {"c": {"type": "array", "items": {"$ref": "#/$defs/Node"}}, "up": {"$ref": "#"}}}}}),
+        ),
+        (
+            "names",
+            json!({"properties": {"content-type": {"type": "string"}, "class": {"type": "string"}, "a b": {"type": "string"}, "*/ evil": {"type": "string", "description": "*/ globalThis.x = 1 /*"}, "__proto__": {"type": "string"}, "": {"type": "string"}, "größe": {"type": "string"}, "\u{202e}x": {"type": "string"}}}),
+        ),
+        (
+            "literals",
+            json!({"properties": {"e": {"enum": ["a\"b", "c\\d", "\n", "*/", "${x}", 1, -2.5, true, null, {"x": 1}]}, "c": {"const": "`"}}}),
+        ),
+        (
+            "deep",
+            json!({"properties": {"a": {"type": "object", "properties": {"b": {"type": "object", "properties": {"c": {"type": "object", "properties": {"d": {"type": "object", "properties": {"e": {"type": "string"}}}}}}}}}}}),
+        ),
+        (
+            "extra",
+            json!({"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "number"}}),
+        ),
+        (
+            "map",
+            json!({"type": "object", "additionalProperties": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}),
+        ),
+        (
+            "nested_unions",
+            json!({"properties": {"u": {"oneOf": [{"type": "array", "items": {"oneOf": [{"type": "string"}, {"allOf": [{"type": "string"}, {"type": "number"}]}]}}, {"type": "object", "properties": {"k": {"const": 1}}}]}}}),
+        ),
+        (
+            "huge_enum",
+            json!({"properties": {"e": {"enum": (0..5000).map(|n| format!("v{n}")).collect::<Vec<_>>()}}}),
+        ),
+    ];
+    let tools = schemas.into_iter().map(|(name, schema)| {
+        let listed = json!({
+            "name": name, "description": "Does */ things.\n\n/** more */", "inputSchema": schema, "outputSchema": schema,
+        });
+        (hub::core::addresses::identifier(name), Contract::from_listed(listed.as_object().expect("an object")))
+    });
+    Catalog::from([("awkward".to_owned(), tools.collect())])
+}
+
+#[test]
+fn every_declaration_compiles() {
+    let Some(compiler) = compiler() else {
+        eprintln!("skipped: the TypeScript compiler is not installed; scripts/servers installs it");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut files = Vec::new();
+    let mut write = |text: String| {
+        let file = folder.path().join(format!("d{}.ts", files.len()));
+        // A module each, so that namespaces of one name do not meet.
+        std::fs::write(&file, format!("export {{}};\n{text}")).expect("written");
+        files.push(file);
+    };
+    let all = catalogs().into_iter().map(|(_, catalog)| catalog).chain([awkward()]);
+    for catalog in all {
+        let step = (catalog.len() / 12).max(1);
+        for (namespace, tools) in catalog.iter().step_by(step) {
+            let tools = NamespaceTools {
+                namespace,
+                connections: "connections: a*, b".to_owned(),
+                tools: tools
+                    .iter()
+                    .take(60)
+                    .map(|(name, contract)| (name.as_str(), contract, "[asks]".to_owned()))
+                    .collect(),
+            };
+            write(declare(&[Target::Namespace(&tools)], 2_500).text);
+            for (at, (name, contract, _)) in tools.tools.iter().enumerate().take(20) {
+                write(declare(&[Target::Tool(&tools, at)], 2_500).text);
+                // A signature is a type, with the names it leaves to `describe`.
+                let line = signature("n", name, contract);
+                let (_, rest) = line.split_once('(').expect("a signature");
+                let (input, output) = rest.rsplit_once("): ").expect("a result");
+                let named: Vec<&str> = line
+                    .split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .filter(|word| {
+                        word.chars().next().is_some_and(char::is_uppercase)
+                            && !["Promise", "Record"].contains(word)
+                    })
+                    .collect();
+                let mut named = named;
+                named.sort_unstable();
+                named.dedup();
+                let known: String = named
+                    .iter()
+                    .filter(|word| !line.contains(&format!("\"{word}")))
+                    .map(|word| format!("type {word} = unknown;\n"))
+                    .collect();
+                if !line.contains('"') {
+                    write(format!("{known}export declare const f: ({input}) => {output};\n"));
+                }
+            }
+        }
+    }
+    let done = Command::new("node")
+        .arg(compiler)
+        .args(["--noEmit", "--strict", "--target", "es2022", "--skipLibCheck"])
+        .args(&files)
+        .output()
+        .expect("node runs");
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success(),
+        "{} files:\n{}",
+        files.len(),
+        text.lines().take(20).collect::<Vec<_>>().join("\n")
+    );
+    eprintln!("{} files compiled", files.len());
+}
