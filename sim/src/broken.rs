@@ -13,6 +13,7 @@ use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
 use hub::model::time::{Tick, WallMs};
 use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
 use hub::ports::store::{LockName, Store, StoreError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,6 +155,18 @@ impl Store for BrokenStore {
     }
     async fn blob(&self, digest: Digest) -> Result<Option<String>, StoreError> {
         self.inner.blob(digest).await
+    }
+    async fn noted_wall(&self) -> Option<WallMs> {
+        self.inner.noted_wall().await
+    }
+    async fn note_wall(&self, wall: WallMs) -> Result<(), StoreError> {
+        self.inner.note_wall(wall).await
+    }
+    async fn remove_run(&self, run: &RunId) -> Result<(), StoreError> {
+        self.inner.remove_run(run).await
+    }
+    async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
+        self.inner.remove_blobs(keep).await
     }
     async fn request_cancel(&self, run: &RunId) -> Result<(), StoreError> {
         self.inner.request_cancel(run).await

@@ -1,12 +1,19 @@
 //! `serve`: what a client's config starts.
+#![expect(clippy::disallowed_methods, reason = "sweeps beside serving")]
 
 use super::args::ServeArguments;
 use super::output::{Done, Failed, Output};
 use super::run::check_profile;
 use super::wire::unattended;
 use crate::ports::Ports as _;
+use crate::ports::clock::Clock as _;
 use crate::ports::store::Store as _;
 use crate::surface::serve_stdio;
+use std::time::Duration;
+
+/// When old runs are removed: some time after the start, then every hour.
+const SWEEP_FIRST: Duration = Duration::from_secs(60);
+const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
 
 pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<Done, Failed> {
     check_profile(&arguments.profile)?;
@@ -14,6 +21,18 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
     hub.ports().store().settings().await?;
     // The first run then finds a worker waiting; the client's first request does not wait for it.
     hub.ports().sandbox().prepare();
+    let sweeping = hub.clone();
+    let sweep = tokio::spawn(async move {
+        loop {
+            // Never while the client waits for its first answers, and again every hour.
+            let clock = sweeping.ports().clock();
+            clock.sleep_until(clock.tick().after(SWEEP_FIRST)).await;
+            if let Err(error) = sweeping.sweep().await {
+                tracing::warn!(%error, "old runs could not be removed");
+            }
+            clock.sleep_until(clock.tick().after(SWEEP_EVERY)).await;
+        }
+    });
     let served = tokio::select! {
         biased;
         served = serve_stdio(hub.clone(), arguments.profile) => served,
@@ -23,6 +42,7 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
             Ok(())
         }
     };
+    sweep.abort();
     if let Err(error) = served {
         output.say(&format!("error: {error}"));
         return Ok(Done::Failed);

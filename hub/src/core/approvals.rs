@@ -103,11 +103,16 @@ impl Docket {
     }
 
     /// Makes a decision of a person's answer. "For this run" and "always" cover every undecided call of
-    /// the same tool, connection and contract.
+    /// the same tool, connection and contract. `believed` is the wall time that expiry goes by.
     ///
     /// # Errors
     /// The answer is late, foreign, or more than was shown; it changes nothing.
-    pub fn decide(&self, answer: &Answer, now: WallMs) -> Result<Decision, NotDecided> {
+    pub fn decide(
+        &self,
+        answer: &Answer,
+        now: WallMs,
+        believed: WallMs,
+    ) -> Result<Decision, NotDecided> {
         let question = self.questions.get(&answer.seq).ok_or(NotDecided::NotPending)?;
         if self.decided.contains_key(&answer.seq) {
             return Err(NotDecided::AlreadyDecided);
@@ -115,7 +120,7 @@ impl Docket {
         if question.binding != answer.binding {
             return Err(NotDecided::Differs);
         }
-        if question.expires <= now {
+        if question.expires <= believed {
             return Err(NotDecided::Expired);
         }
         let alone = match answer.choice {
@@ -206,7 +211,7 @@ mod tests {
     fn check(entries: &[Entry], seq: u32, tool: &str, choice: Choice, now: u64, expected: &str) {
         let binding = binding(tool, &seq.to_string());
         let answer = Answer { seq: Seq(seq), binding, choice, channel: Channel::Terminal };
-        let shown = match Docket::of(entries).decide(&answer, WallMs(now)) {
+        let shown = match Docket::of(entries).decide(&answer, WallMs(now), WallMs(now)) {
             Ok(decision) => {
                 decision.seqs().iter().map(Seq::to_string).collect::<Vec<_>>().join(" ")
             }
@@ -253,6 +258,7 @@ mod tests {
                     choice: Choice::Deny,
                     channel: Channel::Page,
                 },
+                WallMs(1),
                 WallMs(1),
             )
             .unwrap();

@@ -104,6 +104,8 @@ impl<P: Ports> Hub<P> {
         let blobs = self.outcomes(&entries).await?;
         let length = entries.len() as u64;
         let engine = Engine::new(record.clone(), snapshot, Arc::clone(&facts), entries, blobs);
+        let believed = self.believed_wall().await;
+        let begin = Input::Begin { build: self.build().to_owned(), believed };
         let wall_ms = record.limits.wall_ms;
         let attempt = Attempt {
             hub: self.clone(),
@@ -111,7 +113,7 @@ impl<P: Ports> Hub<P> {
             engine,
             facts,
             length,
-            queue: VecDeque::from([Input::Begin { build: self.build().to_owned() }]),
+            queue: VecDeque::from([begin]),
             events: FuturesUnordered::new(),
             in_flight: BTreeMap::new(),
             guest: None,

@@ -94,7 +94,8 @@ impl<P: Ports> Hub<P> {
             return Err(NotDecided::NotPending.into());
         }
         let now = self.ports().clock().wall();
-        let decision = Docket::of(&entries).decide(answer, now)?;
+        let believed = self.believed_wall().await;
+        let decision = Docket::of(&entries).decide(answer, now, believed)?;
         store.append(run, entries.len() as u64, &[decision.entry()], true).await?;
         if decision.choice() == Choice::Always
             && let Err(error) = self.write_rule(&decision, now).await

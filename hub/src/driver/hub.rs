@@ -171,6 +171,11 @@ impl<P: Ports> Hub<P> {
         self.ports().sources().close_all().await;
     }
 
+    /// Whether [`Hub::shut_down`] was called.
+    pub(super) fn is_ending(&self) -> bool {
+        *self.inner.ending.borrow()
+    }
+
     /// Counts an attempt as running while what is returned lives, and tells it when to end.
     pub(super) async fn enter(&self) -> (OwnedRwLockReadGuard<()>, watch::Receiver<bool>) {
         let ending = self.inner.ending.subscribe();

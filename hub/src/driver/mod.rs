@@ -2,11 +2,12 @@
 //!
 //! `hub` is the value everything starts from; `runs` begins, resumes and cancels; `attempt` drives one
 //! attempt; `outbound` is where calls leave; `decide` is the one place where a person's answer becomes a
-//! decision; `sources` adds, lists, reviews and removes.
+//! decision; `keeping` lets go of what is old; `sources` adds, lists, reviews and removes.
 
 mod attempt;
 mod decide;
 mod hub;
+mod keeping;
 mod outbound;
 mod runs;
 mod sources;

@@ -160,7 +160,7 @@ impl<P: Ports> Hub<P> {
             return Ok(Some((**envelope).clone()));
         }
         let docket = Docket::of(&entries);
-        let wall = self.ports().clock().wall();
+        let wall = self.believed_wall().await;
         let questions: Vec<Question> = docket.undecided().cloned().collect();
         // A run that waits and one that is driven look alike here until its lock is free, and an expired
         // one must be ended under it.
@@ -205,8 +205,12 @@ impl<P: Ports> Hub<P> {
             let mut expires = WallMs(0);
             loop {
                 clock.sleep_until(clock.tick().after(LOOK_EVERY)).await;
+                if self.is_ending() {
+                    return;
+                }
                 let length = store.journal_bytes(&record.id).await;
-                if seen == Some(length) && clock.wall() < expires {
+                let wall = self.believed_wall().await;
+                if seen == Some(length) && wall < expires {
                     continue;
                 }
                 let Ok(entries) = store.journal(&record.id).await else { return };
@@ -216,7 +220,7 @@ impl<P: Ports> Hub<P> {
                 let docket = Docket::of(&entries);
                 seen = Some(length);
                 expires = docket.undecided().map(|q| q.expires).min().unwrap_or(WallMs(0));
-                if docket.undecided().next().is_some() && !docket.is_expired(clock.wall()) {
+                if docket.undecided().next().is_some() && !docket.is_expired(wall) {
                     continue;
                 }
                 let name = LockName::Run(record.id.clone());

@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Letters of an id: no vowels and no look-alikes, so that an id is never a word.
-const LETTERS: &[u8; 32] = b"0123456789bcdfghjklmnpqrstvwxyz_";
+/// Letters of an id: one vowel at most, so that an id is hardly ever a word.
+const LETTERS: &[u8; 32] = b"0123456789bcdfghjklmnpqrstvwxyze";
 
 /// Random bytes behind one id.
 pub const ID_BYTES: usize = 10;

@@ -7,6 +7,8 @@ use crate::model::journal::Entry;
 use crate::model::policy::Policy;
 use crate::model::run::{RunRecord, RunStatus};
 use crate::model::source::{Connections, Manifest, Settings, SourceRecord};
+use crate::model::time::WallMs;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -193,6 +195,31 @@ pub trait Store: Send + Sync + 'static {
         &self,
         digest: Digest,
     ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
+
+    /// The wall time that was noted last, by any process.
+    fn noted_wall(&self) -> impl Future<Output = Option<WallMs>> + Send;
+
+    /// Notes a wall time that is believed.
+    ///
+    /// # Errors
+    /// The one before stays.
+    fn note_wall(&self, wall: WallMs) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes a run with its journal.
+    ///
+    /// # Errors
+    /// Part of it may still be there; removing it again is safe.
+    fn remove_run(&self, run: &RunId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes every blob that is not in `keep` and was not written within the last day: what is being
+    /// written may not be named anywhere yet. How many went.
+    ///
+    /// # Errors
+    /// Some may still be there.
+    fn remove_blobs(
+        &self,
+        keep: BTreeSet<Digest>,
+    ) -> impl Future<Output = Result<usize, StoreError>> + Send;
 
     /// Asks whoever drives a run to cancel it.
     ///

@@ -65,6 +65,7 @@ const EXEMPT: &[&str] = &[
     "adapters/store/locks.rs",
     "adapters/store/whole.rs",
     "cli/run.rs",
+    "cli/serve.rs",
     "cli/wire.rs",
     "core/approvals.rs",
     "driver/decide.rs",

@@ -182,4 +182,15 @@ async fn runs_are_listed_newest_first<S: Store>(store: &S) {
         .map(|(run, status)| (run.id, status))
         .collect();
     assert_eq!(listed, [(run_id(2), RunStatus::Completed), (run_id(1), RunStatus::Running)]);
+    assert_eq!(store.noted_wall().await, None);
+    store.note_wall(WallMs(7)).await.expect("noted");
+    store.note_wall(WallMs(9)).await.expect("noted");
+    assert_eq!(store.noted_wall().await, Some(WallMs(9)));
+    store.remove_run(&run_id(2)).await.expect("removed");
+    store.remove_run(&run_id(2)).await.expect("removing again is safe");
+    assert_eq!(store.run(&run_id(2)).await, Err(StoreError::NoRun(run_id(2))));
+    assert_eq!(store.runs().await.expect("listed").len(), 1);
+    let kept = Digest::of("größe".as_bytes());
+    store.remove_blobs([kept].into()).await.expect("swept");
+    assert!(store.blob(kept).await.expect("read").is_some(), "what is named stays");
 }

@@ -9,6 +9,7 @@ use hub::model::journal::Entry;
 use hub::model::policy::Policy;
 use hub::model::run::{RunRecord, RunStatus};
 use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
+use hub::model::time::WallMs;
 use hub::ports::store::{LockName, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,6 +28,7 @@ pub(super) struct Contents {
     pub(super) blobs: BTreeMap<Digest, String>,
     cancels: BTreeSet<RunId>,
     locks: BTreeSet<LockName>,
+    wall: Option<WallMs>,
 }
 
 #[derive(Debug)]
@@ -259,6 +261,28 @@ impl Store for SimStore {
 
     async fn blob(&self, digest: Digest) -> Result<Option<String>, StoreError> {
         Ok(self.lock_disk().blobs.get(&digest).cloned())
+    }
+
+    async fn noted_wall(&self) -> Option<WallMs> {
+        self.lock_disk().wall
+    }
+
+    async fn note_wall(&self, wall: WallMs) -> Result<(), StoreError> {
+        self.lock_disk().wall = Some(wall);
+        Ok(())
+    }
+
+    async fn remove_run(&self, run: &RunId) -> Result<(), StoreError> {
+        self.lock_disk().runs.remove(run);
+        Ok(())
+    }
+
+    async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
+        // Nothing here knows when it was written, so all of it counts as old.
+        let mut disk = self.lock_disk();
+        let before = disk.blobs.len();
+        disk.blobs.retain(|digest, _| keep.contains(digest));
+        Ok(before - disk.blobs.len())
     }
 
     async fn request_cancel(&self, run: &RunId) -> Result<(), StoreError> {

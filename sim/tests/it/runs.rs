@@ -425,3 +425,43 @@ async fn two_hubs_in_one_process_share_nothing() {
     assert_eq!(execute(&there, "return Object.keys(s).length;").await.result, Some(json!(3)));
     assert!(other.reached("get").is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_a_day_expires_nothing_until_an_hour_of_uptime_agrees() {
+    let stage = Stage::new().await;
+    let first = stage.hub(1, &[]);
+    let waiting = execute(&first, "return await s.put({ k: 1 });").await;
+    // It lets go of the run, as a process that ended has.
+    first.shut_down().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Every process starts a minute of wall time after the one before: this one, two days on.
+    let jumped = stage.hub(1 + 2 * 24 * 60, &[]);
+    let at_once = resume(&jumped, &waiting.run_id).await;
+    assert_eq!(at_once.status, EnvelopeStatus::AwaitingApproval, "{at_once:?}");
+    tokio::time::sleep(Duration::from_secs(3601)).await;
+    assert_eq!(code_of(&resume(&jumped, &waiting.run_id).await), "run_expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_removes_what_ended_long_ago_and_keeps_what_is_still_named() {
+    let stage = Stage::new().await;
+    let hub = stage.hub(1, &[]);
+    let ended = execute(&hub, "return await s.get({ k: 1 });").await;
+    assert_eq!(hub.sweep().await.expect("swept").0, 0, "it is still young");
+    let waiting = execute(&hub, "return await s.put({ k: 1 });").await;
+    hub.shut_down().await;
+    let later = stage.hub(8 * 24 * 60, &[Choice::Once]);
+    assert_eq!(later.sweep().await.expect("swept").0, 0, "the clock may have jumped");
+    tokio::time::sleep(Duration::from_secs(3601)).await;
+    assert_eq!(later.sweep().await.expect("swept").0, 1);
+    assert!(later.show_run(&ended.run_id).await.is_err());
+    let left = later.show_run(&waiting.run_id).await.expect("it ended only now");
+    assert_eq!(left.status, RunStatus::Expired);
+    // A reviewed contract is still there to say what changed.
+    stage.offer(vec![tool("get", true, 1), tool("put", false, 2)]);
+    later.refresh(&later.source("s").await.expect("there")).await.expect("listed");
+    let asks = execute(&later, "return await s.put({ k: 2 });").await;
+    let questions = later.undecided(&asks.run_id).await.expect("read");
+    let change = questions[0].changes.first().expect("it says what changed");
+    assert!(change.contains("description"), "{change}");
+}

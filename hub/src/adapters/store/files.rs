@@ -2,7 +2,7 @@
 
 use super::journal::{JournalFile, parse};
 use super::locks::{FileLock, take};
-use super::whole::{failed, make_folder, read, remove, replace, replace_unsynced};
+use super::whole::{failed, make_folder, read, remove, replace, replace_unsynced, touch};
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -12,10 +12,11 @@ use crate::model::run::{RunRecord, RunStatus};
 use crate::model::source::{
     Connections, MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord,
 };
+use crate::model::time::WallMs;
 use crate::ports::store::{LockName, Store, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +33,9 @@ const FOLDERS: &[&str] = &[
     "blobs",
     "locks",
 ];
+
+/// How long a blob stays that nothing names.
+const BLOB_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A hub's store in files.
 #[derive(Debug, Clone)]
@@ -442,7 +446,8 @@ impl Store for FileStore {
         let text = text.to_owned();
         self.blocking(move |inner| {
             let path = inner.file("blobs", &digest.to_string());
-            if path.exists() { Ok(()) } else { replace(&path, text.as_bytes()) }
+            // Whoever puts it is about to name it: a sweep must take it for new.
+            if touch(&path)? { Ok(()) } else { replace(&path, text.as_bytes()) }
         })
         .await
     }
@@ -459,6 +464,51 @@ impl Store for FileStore {
                 return Err(corrupt("it differs from its digest"));
             }
             String::from_utf8(bytes).map(Some).map_err(|_| corrupt("it is not text"))
+        })
+        .await
+    }
+
+    async fn noted_wall(&self) -> Option<WallMs> {
+        let bytes = read(&self.inner.root.join("clock")).ok()??;
+        String::from_utf8_lossy(&bytes).trim().parse().ok().map(WallMs)
+    }
+
+    async fn note_wall(&self, wall: WallMs) -> Result<(), StoreError> {
+        replace_unsynced(&self.inner.root.join("clock"), format!("{}\n", wall.0).as_bytes())
+    }
+
+    async fn remove_run(&self, run: &RunId) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            // The record goes first: what is left without it is no run.
+            for end in ["json", "status", "journal.jsonl"] {
+                remove(&inner.file("runs", &format!("{run}.{end}")))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
+        self.blocking(move |inner| {
+            let folder = inner.root.join("blobs");
+            let mut removed = 0;
+            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
+                let entry = entry.map_err(|error| failed(&folder, &error))?;
+                let digest =
+                    entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
+                let age = entry
+                    .metadata()
+                    .and_then(|meta| meta.modified())
+                    .ok()
+                    .and_then(|at| at.elapsed().ok());
+                let old = age.is_some_and(|age| age > BLOB_KEPT);
+                if old && digest.is_none_or(|digest| !keep.contains(&digest)) {
+                    remove(&entry.path())?;
+                    removed += 1;
+                }
+            }
+            Ok(removed)
         })
         .await
     }

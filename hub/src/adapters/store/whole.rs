@@ -69,6 +69,20 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes a file as young as one just written; whether there is one.
+pub(super) fn touch(path: &Path) -> Result<bool, StoreError> {
+    let time = |tv_nsec| rustix::fs::Timespec { tv_sec: 0, tv_nsec };
+    let times = rustix::fs::Timestamps {
+        last_access: time(rustix::fs::UTIME_OMIT),
+        last_modification: time(rustix::fs::UTIME_NOW),
+    };
+    match rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(error) => Err(failed(path, &error.into())),
+    }
+}
+
 /// The bytes of a file; `None` if there is none.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     match fs::read(path) {

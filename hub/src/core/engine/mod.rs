@@ -12,9 +12,6 @@ mod guest;
 mod preview;
 mod progress;
 
-#[cfg(test)]
-mod tests;
-
 pub use envelope::{pending_envelope, running_envelope};
 pub use preview::preview;
 
@@ -31,7 +28,7 @@ use crate::model::ids::SourceId;
 use crate::model::journal::{Entry, Question};
 use crate::model::names::{ConnectionName, ToolRef};
 use crate::model::run::{RunRecord, RunStatus, Snapshot};
-use crate::model::time::{LogicalMs, Now, Tick};
+use crate::model::time::{LogicalMs, Now, Tick, WallMs};
 use crate::model::turn::{Delivery, GuestEnd, LookupKind, Program, Turn, Yielded};
 use calls::Call;
 use serde_json::Value;
@@ -46,6 +43,8 @@ pub enum Input {
     Begin {
         /// The build that drives this attempt.
         build: String,
+        /// The wall time that expiry goes by.
+        believed: WallMs,
     },
     /// Newer facts. Comes before the input that needed them.
     Facts(Arc<Facts>),
@@ -319,7 +318,7 @@ impl Engine {
         }
         self.clock.read(now.tick);
         match input {
-            Input::Begin { build } => self.begin(now, build, out),
+            Input::Begin { build, believed } => self.begin(now, build, believed, out),
             Input::Facts(facts) => self.facts = facts,
             Input::Yielded { yielded, secret_in } => {
                 self.stepping = false;

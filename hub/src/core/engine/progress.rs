@@ -7,7 +7,7 @@ use crate::model::call::{Outcome, Seq};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::journal::{Entry, StoredOutcome};
 use crate::model::run::RunStatus;
-use crate::model::time::{LogicalMs, Now};
+use crate::model::time::{LogicalMs, Now, WallMs};
 use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
 
 /// Replaying may take this many times what the journal says, plus [`REPLAY_SPARE_US`].
@@ -16,14 +16,20 @@ const REPLAY_SPARE_US: u64 = 1_000_000;
 
 impl Engine {
     /// The first input of an attempt.
-    pub(super) fn begin(&mut self, now: Now, build: String, out: &mut Vec<Effect>) {
+    pub(super) fn begin(
+        &mut self,
+        now: Now,
+        build: String,
+        believed: WallMs,
+        out: &mut Vec<Effect>,
+    ) {
         self.began = now.tick;
         if let Some(Entry::Ended { status, envelope, .. }) = self.entries.last() {
             self.done = true;
             out.push(Effect::Finish { status: *status, envelope: envelope.clone() });
             return;
         }
-        if self.docket.is_expired(now.wall) {
+        if self.docket.is_expired(believed) {
             let failure =
                 Failure::new(ErrorCode::RunExpired, "nobody decided before the question expired");
             self.stop = Some(Stop { status: Some(RunStatus::Expired), failure: Some(failure) });
