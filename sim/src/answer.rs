@@ -5,33 +5,13 @@
 //! has not been answered, and the terminal has left the mode it was opened in.
 
 use anyhow::{Context as _, bail};
+use hub::cli::AGENT_VARIABLES;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use std::io::{Read as _, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-
-/// Variables by which the hub knows the shell of an agent. A person's terminal has none of them.
-pub const AGENT_VARIABLES: &[&str] = &[
-    "CLAUDECODE",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CURSOR_AGENT",
-    "CURSOR_TRACE_ID",
-    "GEMINI_CLI",
-    "CODEX_SANDBOX",
-    "CODEX_THREAD_ID",
-    "OPENCODE",
-    "OPENCODE_CLIENT",
-    "GOOSE_TERMINAL",
-    "QWEN_CODE",
-    "AIDER",
-    "CLINE_ACTIVE",
-    "AUGMENT_AGENT",
-    "COPILOT_CLI",
-    "REPL_AGENT",
-    "AGENT",
-];
 
 /// What the last line of a question looks like.
 const PROMPT: &str = "> ";

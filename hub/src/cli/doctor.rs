@@ -174,7 +174,7 @@ async fn sandbox(sandbox: &crate::adapters::sandbox::WorkerSandbox) -> Result<St
     let turn = Turn { delivery: Delivery::Start, at: LogicalMs(0), budget_us: 1_000_000 };
     let yielded = guest.step(turn).await.map_err(|error| error.to_string())?;
     if yielded.end == Some(GuestEnd::Returned(Some("42".to_owned()))) {
-        Ok("a worker starts and computes".to_owned())
+        Ok("a worker starts and computes (planned: Landlock and seccomp around it)".to_owned())
     } else {
         Err("a worker starts and computes nonsense".to_owned())
     }

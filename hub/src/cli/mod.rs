@@ -15,6 +15,8 @@ mod setup;
 mod who;
 mod wire;
 
+pub use who::AGENT_VARIABLES;
+
 use crate::adapters::sandbox::{WORKER_ARGUMENT, run_worker};
 use args::{Arguments, Command, HubCommand};
 use clap::Parser as _;

@@ -3,8 +3,8 @@
 use super::output::Failed;
 use crate::adapters::person::TerminalPerson;
 
-/// Variables that agents set in the shells they start.
-const AGENT_VARIABLES: &[&str] = &[
+/// Variables that agents set in the shells they start; a person's terminal has none of them.
+pub const AGENT_VARIABLES: &[&str] = &[
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
     "CURSOR_AGENT",

@@ -4,8 +4,9 @@ mod client;
 
 pub(crate) use client::{Client, modern_meta};
 
+use hub::cli::AGENT_VARIABLES;
 use serde_json::Value;
-use sim::answer::{AGENT_VARIABLES, Answered, Unattended, answer, unattended};
+use sim::answer::{Answered, Unattended, answer, unattended};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
