@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod fakes;
 pub mod figures;
 pub mod oracles;
+pub mod probe;
 pub mod seed;
 pub mod server;
 pub mod world;

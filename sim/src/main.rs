@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use sim::oracles::judge;
 use sim::seed::Seed;
 use sim::world::{Honest, Plan, play};
-use sim::{answer, server};
+use sim::{answer, probe, server};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -22,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Run a command on a pseudo-terminal and answer its prompts
     Answer(Answer),
+    /// Lock down as a sandbox worker does, then try what must be refused
+    Probe(probe::Probe),
     /// Play seeded worlds and judge them
     Run(Run),
     /// Measure what the hub costs on this machine; builds nothing, so build it with `--release` first
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     }
     let done = match Arguments::parse().command {
         Command::Answer(arguments) => answer_prompts(&arguments),
+        Command::Probe(attempt) => probe::probe(&attempt),
         Command::Run(run) => play_worlds(&run),
         Command::Figures => print_figures(),
         Command::Server(script) => server::serve(&script),

@@ -2,6 +2,7 @@
 
 use super::output::{Done, Failed, Output};
 use super::wire::{hub_folder, unattended};
+use crate::adapters::sandbox::Layer;
 use crate::core::validate::Checker;
 use crate::model::facts::{SourceFacts, SourcePolicy};
 use crate::model::time::LogicalMs;
@@ -173,9 +174,16 @@ async fn sandbox(sandbox: &crate::adapters::sandbox::WorkerSandbox) -> Result<St
     let mut guest = sandbox.open(program).await.map_err(|error| error.to_string())?;
     let turn = Turn { delivery: Delivery::Start, at: LogicalMs(0), budget_us: 1_000_000 };
     let yielded = guest.step(turn).await.map_err(|error| error.to_string())?;
-    if yielded.end == Some(GuestEnd::Returned(Some("42".to_owned()))) {
-        Ok("a worker starts and computes (planned: Landlock and seccomp around it)".to_owned())
+    if yielded.end != Some(GuestEnd::Returned(Some("42".to_owned()))) {
+        return Err("a worker starts and computes nonsense".to_owned());
+    }
+    if guest.missing().is_empty() {
+        let layers: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
+        Ok(format!("a worker computes, locked down by {}", layers.join(", ")))
     } else {
-        Err("a worker starts and computes nonsense".to_owned())
+        let missing = guest.missing().join(", ");
+        Err(format!(
+            "a worker computes, and this system does not have {missing} to lock it down with; the other layers hold"
+        ))
     }
 }

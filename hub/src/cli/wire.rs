@@ -6,7 +6,7 @@ use crate::adapters::clock::SystemClock;
 use crate::adapters::entropy::SystemEntropy;
 use crate::adapters::person::{Nobody, Preselected, TerminalPerson};
 use crate::adapters::postings::MemoryPostings;
-use crate::adapters::sandbox::WorkerSandbox;
+use crate::adapters::sandbox::{UNFILTERED_VARIABLE, WorkerSandbox};
 use crate::adapters::secrets::EnvironmentSecrets;
 use crate::adapters::sources::StdioSources;
 use crate::adapters::store::FileStore;
@@ -90,7 +90,8 @@ fn wall_now() -> WallMs {
 fn open<H: Person>(person: H) -> Result<Hub<Real<H>>, Failed> {
     let clock = SystemClock::new();
     let secrets = Arc::new(EnvironmentSecrets::new(variables()));
-    let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned())
+    let unfiltered = variable(UNFILTERED_VARIABLE).is_some_and(|value| value == "1");
+    let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned(), unfiltered)
         .map_err(|error| Failed::internal(&format!("the sandbox cannot be prepared: {error}")))?;
     let ports = Real {
         clock,

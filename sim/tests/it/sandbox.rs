@@ -57,7 +57,7 @@ async fn a_killed_guest_stays_dead() {
 #[tokio::test]
 async fn a_program_that_is_no_worker_of_this_build_is_refused() {
     let refusal = async |program: &str, build: &str| {
-        let sandbox = WorkerSandbox::new(PathBuf::from(program), build.to_owned()).unwrap();
+        let sandbox = WorkerSandbox::new(PathBuf::from(program), build.to_owned(), false).unwrap();
         transcript(&sandbox, &case("return 1;", 1_000)).await
     };
     let worker = env!("CARGO_BIN_EXE_sim");
@@ -72,6 +72,30 @@ async fn a_program_that_is_no_worker_of_this_build_is_refused() {
     // `true` ends without a word.
     let silent = refusal("true", hub::cli::BUILD).await;
     assert!(silent.starts_with("unavailable: "), "{silent}");
+}
+
+#[tokio::test]
+async fn a_worker_without_a_filter_runs_only_if_a_person_said_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("worker");
+    // What such a worker says first: its build, and one layer that is missing.
+    let build = hub::cli::BUILD;
+    let frame = format!("\\000\\{:03o}{build}\\001\\007seccomp", build.len());
+    let length = 1 + 1 + build.len() + 1 + 1 + "seccomp".len();
+    let script =
+        format!("#!/bin/sh\nprintf '\\{length:03o}\\000\\000\\000{frame}'\nhead -c 1 >/dev/null\n");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let opened = async |unfiltered| {
+        let sandbox =
+            WorkerSandbox::new(program.clone(), hub::cli::BUILD.to_owned(), unfiltered).unwrap();
+        transcript(&sandbox, &case("return 1;", 1_000)).await
+    };
+    insta::assert_snapshot!(opened(false).await, @"unavailable: this system has no seccomp, so code could reach files and the network if it broke out of its engine; set CAPABILITIES_WITHOUT_SECCOMP=1 to run it all the same");
+    // The script is no worker, so that is as far as it gets.
+    let told = opened(true).await;
+    assert!(told.starts_with("unavailable: ") && !told.contains("seccomp"), "{told}");
 }
 
 #[tokio::test]
@@ -110,7 +134,7 @@ async fn check<S: Sandbox>(sandbox: &S, kind: Kind) {
 }
 
 fn workers() -> WorkerSandbox {
-    WorkerSandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_sim")), hub::cli::BUILD.to_owned())
+    WorkerSandbox::new(PathBuf::from(env!("CARGO_BIN_EXE_sim")), hub::cli::BUILD.to_owned(), false)
         .unwrap()
 }
 

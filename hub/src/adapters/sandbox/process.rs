@@ -6,7 +6,8 @@
 )]
 
 use super::frame::{self, FromWorker, ToWorker};
-use super::worker::WORKER_ARGUMENT;
+use super::lockdown::Layer;
+use super::worker::{NOT_LOCKED_DOWN, WORKER_ARGUMENT};
 use crate::model::turn::{GuestLimit, Program, Turn, Yielded};
 use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// CPU time over the budget after which a worker is killed: the engine's own limit is a polite one.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// The variable that lets workers run where their system calls cannot be filtered.
+pub const UNFILTERED_VARIABLE: &str = "CAPABILITIES_WITHOUT_SECCOMP";
+
 /// Runs each guest in a process of its own.
 #[derive(Debug, Clone)]
 pub struct WorkerSandbox {
@@ -37,17 +41,24 @@ type Spawner = mpsc::Sender<oneshot::Sender<std::io::Result<Child>>>;
 #[derive(Debug)]
 struct Shared {
     build: String,
+    /// Run workers even where the system cannot filter their system calls.
+    unfiltered: bool,
     /// Asks the one thread that starts workers: their parent-death signal follows that thread.
     spawner: Spawner,
     ahead: Mutex<Vec<Worker>>,
 }
 
 impl WorkerSandbox {
-    /// Workers are `program` run with [`WORKER_ARGUMENT`]; `build` is checked in the handshake.
+    /// Workers are `program` run with [`WORKER_ARGUMENT`]; `build` is checked in the handshake. A worker
+    /// whose system calls are not filtered is refused, unless `unfiltered`.
     ///
     /// # Errors
     /// The thread that starts workers cannot be made.
-    pub fn new(program: PathBuf, build: String) -> std::io::Result<WorkerSandbox> {
+    pub fn new(
+        program: PathBuf,
+        build: String,
+        unfiltered: bool,
+    ) -> std::io::Result<WorkerSandbox> {
         let (spawner, requests) = mpsc::channel::<oneshot::Sender<std::io::Result<Child>>>();
         std::thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(move || {
             for answer in requests {
@@ -58,7 +69,8 @@ impl WorkerSandbox {
                 }
             }
         })?;
-        Ok(WorkerSandbox { shared: Arc::new(Shared { build, spawner, ahead: Mutex::default() }) })
+        let ahead = Mutex::default();
+        Ok(WorkerSandbox { shared: Arc::new(Shared { build, unfiltered, spawner, ahead }) })
     }
 
     /// Starts a worker ahead, unless one waits already. Never fails: the next run starts its own.
@@ -91,7 +103,17 @@ impl WorkerSandbox {
         let mut worker = Worker::new(child, self.shared.spawner.clone()).map_err(unavailable)?;
         let ready = tokio::time::timeout(READY_WITHIN, worker.receive()).await;
         match ready {
-            Ok(Ok(FromWorker::Ready { build, .. })) if build == self.shared.build => Ok(worker),
+            Ok(Ok(FromWorker::Ready { build, missing })) if build == self.shared.build => {
+                let seccomp = Layer::Seccomp.name();
+                let unfiltered = missing.iter().any(|layer| layer == seccomp);
+                if cfg!(target_os = "linux") && unfiltered && !self.shared.unfiltered {
+                    return Err(SandboxError::Unavailable(format!(
+                        "this system has no seccomp, so code could reach files and the network if it broke out of its engine; set {UNFILTERED_VARIABLE}=1 to run it all the same"
+                    )));
+                }
+                worker.missing = missing;
+                Ok(worker)
+            }
             Ok(Ok(FromWorker::Ready { .. })) => Err(SandboxError::Unavailable(
                 "the program on disk was replaced while this process ran; restart it".to_owned(),
             )),
@@ -141,6 +163,8 @@ pub struct Worker {
     child: Child,
     to: pipe::Sender,
     from: pipe::Receiver,
+    /// Layers of the lock-down that it says this system lacks.
+    missing: Vec<String>,
     /// Keeps the thread that started it: a worker dies with that thread.
     _spawner: Spawner,
 }
@@ -154,7 +178,13 @@ impl Worker {
         };
         let to = pipe::Sender::from_owned_fd(stdin.into());
         let from = pipe::Receiver::from_owned_fd(stdout.into());
-        Ok(Worker { child, to: to?, from: from?, _spawner: spawner })
+        Ok(Worker { child, to: to?, from: from?, missing: Vec::new(), _spawner: spawner })
+    }
+
+    /// Layers of the lock-down that this system lacks, by name.
+    #[must_use]
+    pub fn missing(&self) -> &[String] {
+        &self.missing
     }
 
     /// This worker, unless it died while it waited.
@@ -173,6 +203,9 @@ impl Worker {
     /// How the process ended, as far as it can be known.
     fn obituary(&mut self, error: &std::io::Error) -> String {
         match self.child.try_wait() {
+            Ok(Some(status)) if status.code() == Some(i32::from(NOT_LOCKED_DOWN)) => {
+                "it could not lock itself down".to_owned()
+            }
             Ok(Some(status)) => format!("it ended with {status}"),
             Ok(None) | Err(_) => error.to_string(),
         }

@@ -11,12 +11,15 @@ use std::process::ExitCode;
 /// The hidden first argument that makes the binary a worker; looked at before anything else.
 pub const WORKER_ARGUMENT: &str = "__sandbox-worker";
 
+/// Exit status of a worker that could not lock itself down, and so ran nothing.
+pub(super) const NOT_LOCKED_DOWN: u8 = 3;
+
 /// Runs a worker until its pipe closes. `build` must be the parent's own.
 #[must_use]
 pub fn run_worker(build: &str) -> ExitCode {
     let missing = match lock_down() {
         Ok(missing) => missing,
-        Err(_) => return ExitCode::from(3),
+        Err(_) => return ExitCode::from(NOT_LOCKED_DOWN),
     };
     match serve(build, missing) {
         Ok(()) => ExitCode::SUCCESS,
