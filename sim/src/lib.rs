@@ -2,6 +2,7 @@
 //! the hub's invariants, and seeded worlds in which programs, faults and people act.
 
 pub mod answer;
+pub mod awkward;
 pub mod broken;
 pub mod conformance;
 pub mod fakes;

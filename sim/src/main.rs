@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use sim::oracles::judge;
 use sim::seed::Seed;
 use sim::world::{Honest, Plan, play};
-use sim::{answer, probe, server};
+use sim::{answer, awkward, probe, server};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ enum Command {
     Probe(probe::Probe),
     /// Play seeded worlds and judge them
     Run(Run),
+    /// Serve an MCP server that is as odd as those in the wild
+    Awkward(awkward::Awkward),
     /// Measure what the hub costs on this machine; builds nothing, so build it with `--release` first
     Figures,
     /// Serve a scripted MCP server over standard input and output
@@ -56,15 +58,17 @@ struct Run {
 }
 
 fn main() -> ExitCode {
-    // Started as a sandbox worker, this is one, and nothing else may happen before.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == hub::adapters::sandbox::WORKER_ARGUMENT)
-    {
+    // Started as a sandbox worker or a keeper, this is one, and nothing else may happen before.
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if first == hub::adapters::sandbox::WORKER_ARGUMENT {
         return hub::adapters::sandbox::run_worker(hub::cli::BUILD);
+    }
+    if first == hub::adapters::sources::KEEPER_ARGUMENT {
+        return hub::adapters::sources::run_keeper();
     }
     let done = match Arguments::parse().command {
         Command::Answer(arguments) => answer_prompts(&arguments),
+        Command::Awkward(arguments) => awkward::serve(&arguments),
         Command::Probe(attempt) => probe::probe(&attempt),
         Command::Run(run) => play_worlds(&run),
         Command::Figures => print_figures(),

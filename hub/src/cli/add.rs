@@ -4,7 +4,7 @@ use super::args::AddArguments;
 use super::output::{Done, Failed, Output};
 use super::setup::what_runs;
 use super::wire::{unattended, variable};
-use super::{review, who};
+use super::{address, review, who};
 use crate::adapters::person::TerminalPerson;
 use crate::core::addresses::propose_namespace;
 use crate::driver::NewSource;
@@ -37,7 +37,10 @@ pub(super) async fn add(
     if arguments.accept {
         who::no_agent("hub add --accept")?;
     }
-    let command = stdio_command(&arguments)?;
+    let transport = match arguments.command.as_slice() {
+        [one] if one.contains("://") => Transport::Http(address::endpoint(one, &arguments).await?),
+        _ => Transport::Stdio(stdio_command(&arguments)?),
+    };
     let hub = unattended()?;
     let taken: Vec<String> = hub
         .ports()
@@ -50,9 +53,13 @@ pub(super) async fn add(
         .collect();
     let namespace = match &arguments.namespace {
         Some(name) => name.clone(),
-        None => propose_namespace(&package_name(&command), &|name| {
-            taken.iter().any(|known| known == name)
-        }),
+        None => {
+            let from = match &transport {
+                Transport::Stdio(command) => package_name(command),
+                Transport::Http(endpoint) => address::name(&endpoint.url),
+            };
+            propose_namespace(&from, &|name| taken.iter().any(|known| known == name))
+        }
     };
     let namespace: Namespace =
         namespace.parse().map_err(|error: crate::model::names::NameError| {
@@ -61,7 +68,7 @@ pub(super) async fn add(
     let new = NewSource {
         namespace: namespace.clone(),
         label: arguments.label.clone(),
-        transport: Transport::Stdio(command),
+        transport,
         consented: false,
     };
     if taken.iter().any(|name| name == namespace.as_str()) {
@@ -77,7 +84,7 @@ pub(super) async fn add(
         added: crate::model::time::WallMs(0),
     };
     output.say(&format!("Source {namespace}\n{}", what_runs(&shown)));
-    let consented = arguments.accept || can_ask && ask_consent();
+    let consented = arguments.accept || can_ask && ask_consent(&shown.transport);
     if !consented && can_ask {
         output.say("Nothing was added.");
         return Ok(Done::Failed);
@@ -93,7 +100,10 @@ pub(super) async fn add(
         );
         return Ok(Done::Ok);
     }
-    output.say("Starting it and reading its tools …");
+    output.say(match &record.transport {
+        Transport::Stdio(_) => "Starting it and reading its tools …",
+        Transport::Http(_) => "Reaching it and reading its tools …",
+    });
     let refreshed = match hub.refresh(&record).await {
         Ok(refreshed) => refreshed,
         Err(error) => {
@@ -117,18 +127,17 @@ pub(super) async fn add(
     Ok(Done::Ok)
 }
 
-/// Asks at the terminal whether to run exactly what was shown.
-pub(super) fn ask_consent() -> bool {
-    TerminalPerson::key(
-        "Run exactly this command, now and whenever it is needed? [y] yes  [n] no\r\n> ",
-        "yn",
-        None,
-    ) == Some('y')
+/// Asks at the terminal whether to run or reach exactly what was shown.
+pub(super) fn ask_consent(transport: &Transport) -> bool {
+    let question = match transport {
+        Transport::Stdio(_) => "Run exactly this command, now and whenever it is needed?",
+        Transport::Http(_) => "Reach exactly this address, now and whenever it is needed?",
+    };
+    TerminalPerson::key(&format!("{question} [y] yes  [n] no\r\n> "), "yn", None) == Some('y')
 }
 
 fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
     let words = match arguments.command.as_slice() {
-        [one] if one.contains("://") => return Err(later(one)),
         [one] if one.contains(char::is_whitespace) => split_words(one)?,
         many => many.to_vec(),
     };
@@ -184,21 +193,6 @@ fn stdio_command(arguments: &AddArguments) -> Result<StdioCommand, Failed> {
         set,
         pass,
     })
-}
-
-fn later(reference: &str) -> Failed {
-    let what = if Path::new(reference)
-        .extension()
-        .is_some_and(|end| end == "json" || end == "yaml" || end == "yml")
-    {
-        "OpenAPI documents are planned and not in this build"
-    } else {
-        "servers over HTTP are planned and not in this build"
-    };
-    Failed::usage(
-        what,
-        "add a local server by its command line, such as `npx -y @acme/mcp-server@1.2.3`",
-    )
 }
 
 /// The absolute path of a program: found once, so that what a person agrees to is what runs.

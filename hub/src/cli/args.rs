@@ -21,6 +21,7 @@ const HUB_HELP: &str = "\
 First steps:
   capabilities hub init                                  make the hub
   capabilities hub add npx -y @acme/mcp-server@1.2.3     add a local MCP server and review its tools
+  capabilities hub add https://mcp.example.com/mcp       add a server over HTTP
   capabilities hub exec 'return await acme.listThings()' try it
   capabilities hub serve --stdio --profile default       what an agent's config starts
 
@@ -43,7 +44,7 @@ pub(super) struct HubArguments {
 pub(super) enum HubCommand {
     /// Make the hub
     Init,
-    /// Add a source: a local MCP server, by its command line
+    /// Add a source: an MCP server, by its command line or its address
     Add(AddArguments),
     /// List sources
     List,
@@ -84,10 +85,11 @@ Examples:
   capabilities hub add npx -y @modelcontextprotocol/server-memory@2026.8.31
   capabilities hub add --namespace files npx -y @modelcontextprotocol/server-filesystem@2026.8.31 ~/notes
   capabilities hub add --env GITHUB_TOKEN --env LOG=warn ./my-server --verbose
+  capabilities hub add https://mcp.example.com/mcp
 
-The exact command is shown before anything of it runs, and only that command ever runs.")]
+The exact command or address is shown before anything of it runs, and only that is ever run or reached.")]
 pub(super) struct AddArguments {
-    /// What it is called in code, such as `github`; proposed from the command if left out
+    /// What it is called in code, such as `github`; proposed from the command or address if left out
     #[arg(long)]
     pub(super) namespace: Option<String>,
     /// A few words about it that agents see in the inventory
@@ -99,15 +101,15 @@ pub(super) struct AddArguments {
     /// The folder it runs in; the current one if left out
     #[arg(long, value_name = "FOLDER")]
     pub(super) cwd: Option<std::path::PathBuf>,
-    /// Agree to the command and accept the proposed policy without asking
+    /// Agree to what is shown and accept the proposed policy without asking
     #[arg(long)]
     pub(super) accept: bool,
-    /// The command and its arguments
+    /// The command and its arguments, or one address
     #[arg(
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "COMMAND"
+        value_name = "COMMAND|URL"
     )]
     pub(super) command: Vec<String>,
 }

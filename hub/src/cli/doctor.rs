@@ -5,6 +5,7 @@ use super::wire::{hub_folder, unattended};
 use crate::adapters::sandbox::Layer;
 use crate::core::validate::Checker;
 use crate::model::facts::{SourceFacts, SourcePolicy};
+use crate::model::source::Transport;
 use crate::model::time::LogicalMs;
 use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
 use crate::ports::Ports as _;
@@ -107,8 +108,9 @@ fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) 
     for notice in &source.notices {
         diagnosis.bad(name, notice.clone());
     }
-    let crate::model::source::Transport::Stdio(command) = &source.record.transport;
-    if let Some(warning) = super::add::unpinned(command) {
+    if let Transport::Stdio(command) = &source.record.transport
+        && let Some(warning) = super::add::unpinned(command)
+    {
         diagnosis.bad(name, warning);
     }
     match &source.policy {

@@ -1,9 +1,10 @@
 //! The command line: arguments, wiring, rendering, exit status.
 //!
-//! `args` is what can be typed, `wire` makes a hub of real parts, `output` prints and decides exit
+//! `args` is what can be typed, `address` reads what `add` reaches, `wire` makes a hub of real parts, `output` prints and decides exit
 //! status, `who` tells a person at a terminal from an agent's shell; the other files are the commands.
 
 mod add;
+mod address;
 mod args;
 mod decide;
 mod doctor;
@@ -18,6 +19,7 @@ mod wire;
 pub use who::AGENT_VARIABLES;
 
 use crate::adapters::sandbox::{WORKER_ARGUMENT, run_worker};
+use crate::adapters::sources::{KEEPER_ARGUMENT, run_keeper};
 use args::{Arguments, Command, HubCommand};
 use clap::Parser as _;
 use output::{Done, Failed, Output};
@@ -30,8 +32,12 @@ pub const BUILD: &str = env!("CARGO_PKG_VERSION");
 #[must_use]
 pub fn main() -> ExitCode {
     // A worker is this same program, and must be locked down before anything else happens in it.
-    if std::env::args_os().nth(1).is_some_and(|first| first == WORKER_ARGUMENT) {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if first == WORKER_ARGUMENT {
         return run_worker(BUILD);
+    }
+    if first == KEEPER_ARGUMENT {
+        return run_keeper();
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -45,7 +45,7 @@ pub(super) async fn review(
             record
         } else {
             output.say(&format!("Source {}\n{}", record.namespace, what_runs(&record)));
-            if !(arguments.accept || ask_consent()) {
+            if !(arguments.accept || ask_consent(&record.transport)) {
                 output.say("It stays as it is; nothing of it runs.");
                 continue;
             }

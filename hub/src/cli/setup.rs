@@ -2,6 +2,7 @@
 
 use super::output::{Done, Failed, Output};
 use super::wire::{hub_folder, unattended, variable};
+use crate::model::http::{AddressClass, HttpEndpoint};
 use crate::model::ids::{HubId, ID_BYTES};
 use crate::model::source::{Settings, SourceRecord, Transport, shell_word};
 use crate::ports::Ports as _;
@@ -110,7 +111,7 @@ pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
                     "id": source.record.id,
                     "label": source.record.label,
                     "consented": source.record.is_consented(),
-                    "transport": source.record.transport,
+                    "transport": source.record.transport.shown(),
                     "tools": source.tools.len(),
                     "toReview": waiting.iter().filter(|item| item.source == source.record.id).count(),
                     "notices": source.notices,
@@ -188,7 +189,10 @@ pub(super) async fn refresh(output: &Output, namespace: Option<&str>) -> Result<
 
 /// What a person must see before they agree to a source: everything the agreement covers, in full.
 pub(super) fn what_runs(record: &SourceRecord) -> String {
-    let Transport::Stdio(command) = &record.transport;
+    let command = match &record.transport {
+        Transport::Stdio(command) => command,
+        Transport::Http(endpoint) => return what_is_reached(endpoint),
+    };
     let (what, folder) = (record.transport.summary(), shell_word(&command.cwd));
     let mut text = format!("  runs    {what}\n  in      {folder}\n");
     for (name, value) in &command.set {
@@ -203,6 +207,20 @@ pub(super) fn what_runs(record: &SourceRecord) -> String {
     }
     if let Some(warning) = super::add::unpinned(command) {
         let _ = writeln!(text, "  !       {warning}");
+    }
+    text
+}
+
+fn what_is_reached(endpoint: &HttpEndpoint) -> String {
+    let (url, reaches) = (&endpoint.url, endpoint.reaches);
+    let mut text = format!("  reaches {}\n  in      {reaches}\n", url.shown());
+    if url.has_query() {
+        text.push_str("  sends   the query of the address as you gave it; it is never shown\n");
+    }
+    if !url.is_encrypted() && reaches != AddressClass::Loopback {
+        text.push_str(
+            "  !       not encrypted: whoever carries the traffic can read and change it\n",
+        );
     }
     text
 }

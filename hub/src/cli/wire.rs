@@ -8,7 +8,7 @@ use crate::adapters::person::{Nobody, Preselected, TerminalPerson};
 use crate::adapters::postings::MemoryPostings;
 use crate::adapters::sandbox::{UNFILTERED_VARIABLE, WorkerSandbox};
 use crate::adapters::secrets::EnvironmentSecrets;
-use crate::adapters::sources::StdioSources;
+use crate::adapters::sources::McpSources;
 use crate::adapters::store::FileStore;
 use crate::driver::Hub;
 use crate::model::time::WallMs;
@@ -25,7 +25,7 @@ pub(super) struct Real<H: Person> {
     entropy: SystemEntropy,
     store: FileStore,
     secrets: Arc<EnvironmentSecrets>,
-    sources: StdioSources<EnvironmentSecrets, SystemClock>,
+    sources: McpSources<EnvironmentSecrets, SystemClock>,
     sandbox: WorkerSandbox,
     person: H,
 }
@@ -35,7 +35,7 @@ impl<H: Person> Ports for Real<H> {
     type Entropy = SystemEntropy;
     type Store = FileStore;
     type Secrets = EnvironmentSecrets;
-    type Sources = StdioSources<EnvironmentSecrets, SystemClock>;
+    type Sources = McpSources<EnvironmentSecrets, SystemClock>;
     type Sandbox = WorkerSandbox;
     type Postings = MemoryPostings;
     type Person = H;
@@ -97,7 +97,7 @@ fn open<H: Person>(person: H) -> Result<Hub<Real<H>>, Failed> {
         clock,
         entropy: SystemEntropy,
         store: FileStore::new(hub_folder()?),
-        sources: StdioSources::new(Arc::clone(&secrets), clock),
+        sources: McpSources::new(Arc::clone(&secrets), clock, own_program()),
         secrets,
         sandbox,
         person,

@@ -175,7 +175,10 @@ fn sentence(error: &ValidationError<'_>) -> String {
             let given = kind_of(error.instance());
             format!("{place} must be {wanted}, not {given} (rule `type`)")
         }
-        _ => format!("{place} breaks the rule `{}`", shown(rule)),
+        _ => {
+            let breaks = if path.is_empty() { "break" } else { "breaks" };
+            format!("{place} {breaks} the rule `{}`", shown(rule))
+        }
     }
 }
 

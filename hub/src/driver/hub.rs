@@ -120,7 +120,7 @@ impl HubError {
                 "look at its command and agree to it with `capabilities hub review {name}`"
             )),
             HubError::Unreachable { .. } => {
-                Some("nothing changed; correct the command or try again".to_owned())
+                Some("nothing changed; correct the command or address, or try again".to_owned())
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::model::time::{Tick, WallMs};
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::secrets::Secrets as _;
-use crate::ports::sources::{CallError, Sources as _, UpstreamCall};
+use crate::ports::sources::{CallError, HttpRefusal, Sources as _, UpstreamCall};
 use crate::ports::store::Store as _;
 
 /// Makes a source ready and takes in what it offers, so that the ruling after this sees it.
@@ -70,6 +70,7 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
         timeout_ms: call.timeout_ms,
         deadline,
         result_bytes_max: call.result_bytes_max,
+        repeatable: !call.write,
     };
     match hub.ports().sources().call(source, &outgoing).await {
         Ok(result) => {
@@ -84,15 +85,19 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
             };
             Reply::Outcome(outcome)
         }
-        Err(CallError::NotSent(why)) => {
-            Reply::Outcome(unavailable(hub, source, &CallError::NotSent(why)).into())
+        Err(error @ CallError::NotSent(_)) => {
+            Reply::Outcome(unavailable(hub, source, &error).into())
         }
+        Err(CallError::Status(refusal)) if call.write && refusal.may_have_happened() => {
+            Reply::Lost(hub.scrub(&refusal.to_string()))
+        }
+        Err(CallError::Status(refusal)) => Reply::Outcome(refused(hub, source, &refusal).into()),
         Err(CallError::Refused { code, message }) => {
             let mut failure = ToolFailure::new(ErrorCode::UpstreamError, hub.scrub(&message));
             failure.status = Some(code);
             Reply::Outcome(failure.into())
         }
-        Err(error @ CallError::TooLarge { .. }) => Reply::Outcome(
+        Err(error @ (CallError::TooLarge { .. } | CallError::TooDeep)) => Reply::Outcome(
             ToolFailure::new(ErrorCode::ResultTooLarge, format!("the call was made; {error}"))
                 .into(),
         ),
@@ -108,9 +113,31 @@ fn record<'f>(facts: &'f Facts, source: &SourceId) -> Result<&'f SourceRecord, T
 }
 
 fn unavailable<P: Ports>(hub: &Hub<P>, source: &SourceRecord, error: &CallError) -> ToolFailure {
+    if let CallError::Status(refusal) = error {
+        return refused(hub, source, refusal);
+    }
     let message =
         format!("`{}` is not available: {}", source.namespace, hub.scrub(&error.to_string()));
     ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
+}
+
+/// What an error status means for whoever made the call: which code, and whether to try again.
+fn refused<P: Ports>(hub: &Hub<P>, source: &SourceRecord, refusal: &HttpRefusal) -> ToolFailure {
+    let (code, retryable) = match refusal.status {
+        401 => (ErrorCode::UpstreamUnauthorized, false),
+        403 => (ErrorCode::UpstreamForbidden, false),
+        429 => (ErrorCode::UpstreamRateLimited, true),
+        404 => (ErrorCode::SourceUnavailable, false),
+        503 => (ErrorCode::SourceUnavailable, true),
+        status => (ErrorCode::UpstreamError, status >= 500 || status == 408),
+    };
+    let message = hub.scrub(&format!("`{}`: {refusal}", source.namespace));
+    let mut failure = ToolFailure::new(code, message);
+    failure.status = Some(i64::from(refusal.status));
+    failure.retryable = retryable;
+    failure.headers =
+        refusal.headers.iter().map(|(name, value)| (name.clone(), hub.scrub(value))).collect();
+    failure
 }
 
 /// The answer with every secret taken out of parsed values, before anything is cut or stored.

@@ -5,6 +5,7 @@ use super::error::ErrorCode;
 use super::names::{ConnectionName, ToolRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Number of a call within its run, counted in the guest from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,6 +72,9 @@ pub struct ToolFailure {
     /// Structured content that came with the error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub detail: Option<Value>,
+    /// The few response headers that code may see, by lower-case name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub headers: BTreeMap<String, String>,
 }
 
 impl ToolFailure {
@@ -84,6 +88,7 @@ impl ToolFailure {
             hint: Some(code.hint().to_owned()),
             retryable: false,
             detail: None,
+            headers: BTreeMap::new(),
         }
     }
 

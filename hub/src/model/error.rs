@@ -102,7 +102,13 @@ codes! {
     SourceUnavailable = "source_unavailable", "Try again later, or use another source. Nothing was sent.";
     /// The tool answered that it failed.
     UpstreamError = "upstream_error", "Read the message; correct the arguments or use another tool.";
-    /// The source did not answer a read in time.
+    /// The source wants credentials that the hub does not have, or no longer accepts them.
+    UpstreamUnauthorized = "upstream_unauthorized", "Ask the user to give the hub credentials for this source; never ask for them in chat. Nothing was done.";
+    /// The source refuses this call with the credentials it has.
+    UpstreamForbidden = "upstream_forbidden", "Use another tool, or ask the user whether the hub's credentials should allow this. Nothing was done.";
+    /// The source has had too many requests.
+    UpstreamRateLimited = "upstream_rate_limited", "Make fewer calls, and wait as long as `headers['retry-after']` says before trying again. Nothing was done.";
+    /// No usable answer to a read came in time.
     UpstreamTimeout = "upstream_timeout", "Try again with a smaller request.";
     /// The answer was lost: the call may or may not have happened.
     OutcomeUnknown = "outcome_unknown", "Do not repeat the call. Check with a read whether it happened, or ask the user.";

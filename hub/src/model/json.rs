@@ -28,19 +28,92 @@ pub fn canonical(value: &Value) -> String {
     sorted(value).to_string()
 }
 
+/// Levels a value may be nested, wherever it comes from: what wraps it in journals and frames must still
+/// be read back by a parser that stops at 127.
+pub const DEPTH_MAX: usize = 100;
+
+/// Level at which the parser would give up; what lies deeper is left out before.
+const PARSED_DEPTH_MAX: usize = 120;
+
 /// Parses JSON text as JavaScript prints it, where half a surrogate pair may stand alone; such
 /// halves become U+FFFD, because no other part of the hub could carry them.
 ///
 /// # Errors
-/// The text is not JSON, or is nested deeper than 127 levels.
+/// The text is not JSON, or is nested deeper than [`DEPTH_MAX`] levels.
 pub fn parse_from_guest(text: &str) -> serde_json::Result<Value> {
-    match serde_json::from_str(text) {
-        Ok(value) => Ok(value),
+    let value = match serde_json::from_str(text) {
+        Ok(value) => value,
         Err(first) => match well_formed(text) {
-            Some(repaired) => serde_json::from_str(&repaired),
-            None => Err(first),
+            Some(repaired) => serde_json::from_str(&repaired)?,
+            None => return Err(first),
         },
+    };
+    if is_too_deep(&value) {
+        let why = format!("it is nested deeper than {DEPTH_MAX} levels");
+        return Err(serde::de::Error::custom(why));
     }
+    Ok(value)
+}
+
+/// Parses a message of a server: halves of surrogate pairs and bytes that are no text become U+FFFD, and
+/// containers from a level on that nothing here could carry become 0. What was cut so is still too deep,
+/// which [`is_too_deep`] tells of each part that matters.
+#[must_use]
+pub fn parse_from_server(bytes: &[u8]) -> Option<Value> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Some(value);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let text = well_formed(&text).map_or(text, std::borrow::Cow::Owned);
+    serde_json::from_str(&shallow(&text)).ok()
+}
+
+/// Is `value` nested deeper than [`DEPTH_MAX`] levels?
+#[must_use]
+pub fn is_too_deep(value: &Value) -> bool {
+    fn deeper(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(items) => left == 0 || items.iter().any(|item| deeper(item, left - 1)),
+            Value::Object(members) => {
+                left == 0 || members.values().any(|member| deeper(member, left - 1))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+    deeper(value, DEPTH_MAX)
+}
+
+/// JSON text with containers deeper than [`PARSED_DEPTH_MAX`] replaced by 0. Goes through the text once,
+/// without recursion; text that is no JSON stays no JSON.
+fn shallow(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for c in text.chars() {
+        let kept = depth <= PARSED_DEPTH_MAX;
+        if in_string {
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            if kept {
+                out.push(c);
+            }
+            continue;
+        }
+        match c {
+            '"' => in_string = true,
+            '{' | '[' => {
+                depth += 1;
+                if depth == PARSED_DEPTH_MAX + 1 {
+                    out.push('0');
+                }
+            }
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if kept && depth <= PARSED_DEPTH_MAX {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Replaces escapes of unpaired surrogates; `None` when there is none.
@@ -111,6 +184,38 @@ mod tests {
         check(r#""\\ud800""#, "\\ud800");
         check(r#""\ud800\ud83d\ude00""#, "\u{fffd}😀");
         assert!(parse_from_guest("{").is_err());
+    }
+
+    #[test]
+    fn a_message_that_is_too_deep_in_one_place_is_read_all_the_same() {
+        for (open, inner, close) in
+            [("[", "1", "]"), ("{\"a]\\\"{\":", "\"}\"", "}"), ("[{\"x\":", "null", "},2]")]
+        {
+            for levels in [1, 50, 99, 100, 101, 119, 120, 121, 130, 6_000] {
+                let deep = format!("{}{inner}{}", open.repeat(levels), close.repeat(levels));
+                let text =
+                    format!("{{\"before\":[1,\"]\"],\"deep\":{deep},\"after\":{{\"b\":2}}}}");
+                let value =
+                    parse_from_server(text.as_bytes()).unwrap_or_else(|| panic!("{open} {levels}"));
+                assert_eq!(
+                    (&value["before"], &value["after"]),
+                    (&json!([1, "]"]), &json!({"b": 2}))
+                );
+                let per_level = open.matches(['[', '{']).count() - usize::from(open.contains("a]"));
+                assert_eq!(
+                    is_too_deep(&value["deep"]),
+                    levels * per_level > DEPTH_MAX,
+                    "{open} {levels}"
+                );
+                assert_eq!(
+                    parse_from_guest(&deep).is_err(),
+                    levels * per_level > DEPTH_MAX,
+                    "{open} {levels}"
+                );
+            }
+        }
+        assert_eq!(parse_from_server(b"\"\xff \\ud800\""), Some(json!("\u{fffd} \u{fffd}")));
+        assert_eq!(parse_from_server(b"Starting server ..."), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod digest;
 pub mod envelope;
 pub mod error;
 pub mod facts;
+pub mod http;
 pub mod ids;
 pub mod journal;
 pub mod json;

@@ -2,6 +2,7 @@
 
 use super::contract::Contract;
 use super::digest::Digest;
+use super::http::HttpEndpoint;
 use super::ids::{HubId, SourceId};
 use super::limits::LoweredLimits;
 use super::names::{ConnectionName, JsName, Namespace, RawToolName};
@@ -88,6 +89,8 @@ impl SourceRecord {
 pub enum Transport {
     /// A local MCP server, spoken to over its standard streams.
     Stdio(StdioCommand),
+    /// A remote MCP server, spoken to over HTTP.
+    Http(HttpEndpoint),
 }
 
 /// The exact command of a local server.
@@ -127,6 +130,18 @@ impl Transport {
                 let mut words = vec![shell_word(&command.program)];
                 words.extend(command.args.iter().map(|arg| shell_word(arg)));
                 words.join(" ")
+            }
+            Transport::Http(endpoint) => endpoint.url.shown(),
+        }
+    }
+
+    /// The source as data that may be shown: the query of an address may be a credential.
+    #[must_use]
+    pub fn shown(&self) -> serde_json::Value {
+        match self {
+            Transport::Stdio(_) => serde_json::to_value(self).unwrap_or_default(),
+            Transport::Http(endpoint) => {
+                serde_json::json!({ "http": { "url": endpoint.url.shown(), "reaches": endpoint.reaches } })
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use crate::model::call::UpstreamResult;
 use crate::model::contract::Contract;
+use crate::model::json::DEPTH_MAX;
 use crate::model::names::RawToolName;
 use crate::model::source::SourceRecord;
 use crate::model::time::{Tick, WallMs};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -74,6 +76,8 @@ pub struct UpstreamCall {
     pub deadline: Tick,
     /// Bytes its result may have.
     pub result_bytes_max: u64,
+    /// Is it a reviewed read? Only that may be sent once more, and only after a refusal that says so.
+    pub repeatable: bool,
 }
 
 /// Why a call has no result, by what that means for whoever made it.
@@ -90,6 +94,9 @@ pub enum CallError {
         /// Its words.
         message: String,
     },
+    /// A server over HTTP answered with an error status.
+    #[error("{0}")]
+    Status(Box<HttpRefusal>),
     /// It happened, and the result is too large to use.
     #[error("the result has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
@@ -98,7 +105,57 @@ pub enum CallError {
         /// What is allowed.
         bytes_max: u64,
     },
+    /// It happened, and the result is nested too deep to use.
+    #[error("the result is nested deeper than {DEPTH_MAX} levels")]
+    TooDeep,
     /// Sent, and no answer came. It may or may not have happened; never sent again.
     #[error("{0}")]
     Lost(String),
+}
+
+/// An error status, and what came with it that may be known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRefusal {
+    /// The status.
+    pub status: u16,
+    /// The server's words, if it had any that a person can read.
+    pub message: String,
+    /// Milliseconds after which the server wants to be asked again.
+    pub retry_after_ms: Option<u64>,
+    /// The few headers that code may see, by lower-case name.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl HttpRefusal {
+    /// May the call have happened all the same? Statuses below 500 say that it was refused, and so do
+    /// 501 (no such thing here) and 503 (not at the moment).
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        self.status >= 500 && !matches!(self.status, 501 | 503)
+    }
+}
+
+impl std::fmt::Display for HttpRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let meaning = match self.status {
+            401 => " (it wants credentials)",
+            403 => " (forbidden)",
+            404 => " (not found)",
+            405 => " (method not allowed)",
+            408 | 504 => " (timed out)",
+            429 => " (too many requests)",
+            500 => " (it failed)",
+            502 => " (what is behind it did not answer)",
+            503 => " (not available at the moment)",
+            _ => "",
+        };
+        write!(f, "the server answered with status {}{meaning}", self.status)?;
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        match self.retry_after_ms {
+            Some(ms) => write!(f, "; it asks to wait {} s", ms.div_ceil(1000)),
+            None => Ok(()),
+        }
+    }
 }

@@ -44,6 +44,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("tokio", &["driver", "adapters", "surface", "cli"]),
     ("rustix", &["adapters"]),
+    ("hyper", &["adapters/sources"]),
     ("landlock", &["adapters/sandbox"]),
     ("seccompiler", &["adapters/sandbox"]),
 ];
@@ -62,6 +63,10 @@ const EXEMPT: &[&str] = &[
     "adapters/person/terminal.rs",
     "adapters/sandbox/process.rs",
     "adapters/sources/child.rs",
+    "adapters/sources/http/connect.rs",
+    "adapters/sources/http/exchange.rs",
+    "adapters/sources/http/wire.rs",
+    "adapters/sources/keeper.rs",
     "adapters/sources/session.rs",
     "adapters/store/journal.rs",
     "adapters/store/locks.rs",

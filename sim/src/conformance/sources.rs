@@ -18,6 +18,7 @@ pub async fn sources<S: Sources>(
     deadline: Tick,
 ) {
     let call = |listing| UpstreamCall {
+        repeatable: false,
         raw: read.parse().expect("a name"),
         arguments: arguments.clone(),
         listing,

@@ -3,7 +3,7 @@
 use hub::adapters::clock::SystemClock;
 use hub::adapters::entropy::SystemEntropy;
 use hub::adapters::secrets::EnvironmentSecrets;
-use hub::adapters::sources::StdioSources;
+use hub::adapters::sources::McpSources;
 use hub::adapters::store::FileStore;
 use hub::model::ids::SourceId;
 use hub::model::source::{Consent, SourceRecord, StdioCommand, Transport};
@@ -87,7 +87,7 @@ async fn a_real_server_over_its_standard_streams() {
         &[],
     )));
     let clock = SystemClock::new();
-    let real = StdioSources::new(Arc::new(EnvironmentSecrets::new([])), clock);
+    let real = McpSources::new(Arc::new(EnvironmentSecrets::new([])), clock, program.into());
     let deadline = clock.tick().after(Duration::from_secs(60));
     sources::sources(&real, &source, "list_notes", &json!({}), deadline).await;
 }

@@ -1,6 +1,7 @@
 //! Everything that needs more than one part of the hub.
 #![expect(clippy::print_stderr, reason = "tests say what they skip, and what they measured")]
 
+mod awkward;
 mod cli;
 mod conformance;
 mod journals;

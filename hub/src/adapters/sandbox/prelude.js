@@ -150,6 +150,9 @@
       if (known.detail !== undefined) {
         defineProperty(this, 'detail', { __proto__: null, value: known.detail, writable: true, enumerable: true, configurable: true });
       }
+      if (known.headers !== undefined) {
+        defineProperty(this, 'headers', { __proto__: null, value: known.headers, writable: true, enumerable: true, configurable: true });
+      }
     }
   }
   defineProperty(ToolError.prototype, 'name', { value: 'ToolError', writable: true, configurable: true });

@@ -49,8 +49,13 @@ impl EnvironmentSecrets {
 
 impl Secrets for EnvironmentSecrets {
     fn know(&self, transport: &Transport) {
-        let Transport::Stdio(command) = transport;
-        for value in command.pass.iter().filter_map(|name| self.variables.get(name)) {
+        let values: Vec<String> = match transport {
+            Transport::Stdio(command) => {
+                command.pass.iter().filter_map(|name| self.variables.get(name).cloned()).collect()
+            }
+            Transport::Http(endpoint) => endpoint.url.query_secrets(),
+        };
+        for value in &values {
             self.scrubber.write().unwrap_or_else(PoisonError::into_inner).add(value);
         }
     }

@@ -1,6 +1,7 @@
 //! A server's process: its own group, a small environment, and the tail of its error output.
 #![expect(clippy::disallowed_methods, reason = "waits for processes and drains what they print")]
 
+use super::keeper::Keeper;
 use crate::model::json::cut;
 use crate::model::source::StdioCommand;
 use crate::model::visible::one_line;
@@ -29,6 +30,7 @@ pub(super) type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 pub(super) struct ServerProcess {
     child: Child,
     group: Option<Pid>,
+    keeper: Keeper,
     tail: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -37,6 +39,7 @@ impl ServerProcess {
         command: &StdioCommand,
         environment: Vec<(String, String)>,
         scrub: Scrub,
+        keeper: &Keeper,
     ) -> std::io::Result<(ServerProcess, ChildStdin, ChildStdout)> {
         let mut child = Command::new(&command.program)
             .args(&command.args)
@@ -50,12 +53,18 @@ impl ServerProcess {
             .kill_on_drop(true)
             .spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            keeper.watch(group);
+        }
+        let keeper = keeper.clone();
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(keep_tail(stderr, Arc::clone(&tail), scrub));
         }
         match child.stdin.take().zip(child.stdout.take()) {
-            Some((stdin, stdout)) => Ok((ServerProcess { child, group, tail }, stdin, stdout)),
+            Some((stdin, stdout)) => {
+                Ok((ServerProcess { child, group, keeper, tail }, stdin, stdout))
+            }
             None => Err(std::io::Error::other("the process has no pipes")),
         }
     }
@@ -101,6 +110,9 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Whoever started it may be gone already; what it started in turn is in the same group.
         self.signal(Signal::KILL);
+        if let Some(group) = self.group {
+            self.keeper.forget(group);
+        }
     }
 }
 

@@ -1,12 +1,18 @@
-//! MCP servers as sources: local ones over their standard streams.
+//! MCP servers as sources: local ones over their standard streams, others over HTTP.
 //!
-//! `stdio` holds the connections, `session` is one of them, `transport` the lines between, `child` the
-//! process, `result` reads what servers send. `rmcp`'s conveniences are not used on them raw.
+//! `pool` holds the connections, `session` is one of them, `child` and `transport` the process and the
+//! lines of a local server, `keeper` ends those that a killed hub leaves, `http` the other kind, `result` reads what servers send, `raw` keeps it as it
+//! came. `rmcp`'s conveniences are not used on them raw.
 
 mod child;
+mod http;
+mod keeper;
+mod pool;
+mod raw;
 mod result;
 mod session;
-mod stdio;
 mod transport;
 
-pub use stdio::StdioSources;
+pub use http::address_class;
+pub use keeper::{KEEPER_ARGUMENT, run_keeper};
+pub use pool::McpSources;

@@ -2,7 +2,9 @@
 
 use crate::model::call::{Block, UpstreamResult};
 use crate::model::contract::Contract;
+use crate::model::json::{DEPTH_MAX, is_too_deep};
 use crate::model::visible::one_line;
+use crate::ports::sources::CallError;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -67,6 +69,12 @@ impl Pages {
                         one_line(name, 60)
                     ));
                 }
+                if members.values().any(is_too_deep) {
+                    return self.notice(format!(
+                        "the tool `{}` was dropped: it is nested deeper than {DEPTH_MAX} levels",
+                        one_line(name, 60)
+                    ));
+                }
                 let bytes = contract.canonical().len();
                 if bytes > TOOL_BYTES_MAX {
                     let kilobytes = bytes / 1024;
@@ -95,24 +103,49 @@ impl Pages {
     }
 }
 
+/// Why a result cannot be used; the call was made all the same.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// It is nested too deep to be carried on.
+    TooDeep,
+    /// It is no result of the protocol.
+    Odd(String),
+}
+
+impl From<Unusable> for CallError {
+    fn from(unusable: Unusable) -> CallError {
+        match unusable {
+            Unusable::TooDeep => CallError::TooDeep,
+            Unusable::Odd(why) => CallError::Lost(why),
+        }
+    }
+}
+
 /// Reads the result of a call.
 ///
 /// # Errors
 /// It is no result the hub can use; the call was made all the same.
-pub(super) fn call_result(value: Value) -> Result<UpstreamResult, String> {
+pub(super) fn call_result(value: Value) -> Result<UpstreamResult, Unusable> {
     let Value::Object(mut members) = value else {
-        return Err("the answer is not an object".to_owned());
+        return Err(Unusable::Odd("the answer is not an object".to_owned()));
     };
     match members.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some("input_required") => {
-            return Err(
-                "the tool asks for input that only a client with a person could give".to_owned()
-            );
+            // It says itself that it is not done, and gets no second message.
+            let why = "the tool asks for input that only a client with a person could give";
+            let blocks = vec![Block::Text(why.to_owned())];
+            return Ok(UpstreamResult { blocks, structured: None, is_error: true });
         }
-        Some(other) => return Err(format!("the answer is of the kind `{}`", one_line(other, 40))),
+        Some(other) => {
+            let why = format!("the answer is of the kind `{}`", one_line(other, 40));
+            return Err(Unusable::Odd(why));
+        }
     }
     let structured = members.remove("structuredContent");
+    if structured.as_ref().is_some_and(is_too_deep) {
+        return Err(Unusable::TooDeep);
+    }
     let is_error = members.get("isError").and_then(Value::as_bool) == Some(true);
     let blocks = match members.remove("content") {
         Some(Value::Array(items)) => items.into_iter().map(block).collect(),
@@ -191,7 +224,8 @@ mod tests {
                 data: "t".into()
             }]
         );
-        assert!(call_result(json!({"resultType": "input_required"})).is_err());
+        assert!(read(json!({"resultType": "input_required"})).is_error);
+        assert!(call_result(json!({"resultType": "task"})).is_err());
         assert!(call_result(json!([1])).is_err());
     }
 }

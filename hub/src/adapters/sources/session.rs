@@ -2,10 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "deadlines around a protocol library that has none")]
 
 use super::child::{Scrub, ServerProcess};
+use super::http::{Failure, Link, Server, WallNow, Wire};
+use super::keeper::Keeper;
+use super::raw::unwrapped;
 use super::result::{Pages, call_result};
 use super::transport::Lines;
 use crate::model::call::UpstreamResult;
 use crate::model::digest::Digest;
+use crate::model::http::HttpEndpoint;
 use crate::model::source::StdioCommand;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
 use rmcp::model::{
@@ -13,7 +17,8 @@ use rmcp::model::{
     Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
 };
 use rmcp::service::{
-    NotificationContext, Peer, PeerRequestOptions, RoleClient, RunningService, ServiceError,
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient,
+    RunningService, ServiceError,
 };
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::Value;
@@ -23,6 +28,8 @@ use std::time::Duration;
 
 /// Pages of one listing.
 const PAGES_MAX: usize = 1_000;
+/// How long a server over HTTP may take to begin; it has no program to start first.
+const HTTP_BEGIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// The hub as a client: it offers servers nothing, and notes when their tools change.
 #[derive(Debug, Clone, Default)]
@@ -41,13 +48,21 @@ impl ClientHandler for HubClient {
     }
 }
 
+/// The far side of a connection.
+enum Far {
+    /// A program that was started for it.
+    Process(Box<ServerProcess>),
+    /// A server over HTTP.
+    Http(Link),
+}
+
 /// An open connection.
 pub(super) struct Session {
     service: RunningService<RoleClient, HubClient>,
     changes: Arc<AtomicU64>,
     /// Changes announced before the listing began; more since make it stale.
     listed_at: u64,
-    process: ServerProcess,
+    far: Far,
     /// What was agreed to when it was opened.
     pub(super) transport: Digest,
     pub(super) listing: Option<Arc<Listing>>,
@@ -62,6 +77,7 @@ impl Session {
         transport: Digest,
         within: Duration,
         scrub: &Scrub,
+        keeper: &Keeper,
     ) -> Result<Session, String> {
         let modern = ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -69,7 +85,7 @@ impl Session {
         let mut first = None;
         for mode in [ClientLifecycleMode::Initialize, modern] {
             let (mut process, stdin, stdout) =
-                ServerProcess::start(command, environment.to_vec(), scrub.clone())
+                ServerProcess::start(command, environment.to_vec(), scrub.clone(), keeper)
                     .map_err(|error| format!("the command could not be started: {error}"))?;
             let client = HubClient::default();
             let changes = Arc::clone(&client.changes);
@@ -80,14 +96,13 @@ impl Session {
                         service,
                         changes,
                         listed_at: 0,
-                        process,
+                        far: Far::Process(Box::new(process)),
                         transport,
                         listing: None,
                     });
                 }
                 Ok(Err(error)) => {
-                    let refused =
-                        matches!(error, rmcp::service::ClientInitializeError::JsonRpcError(_));
+                    let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
                     let why = if refused {
                         format!("the server refused to begin: {error}")
                     } else {
@@ -110,8 +125,95 @@ impl Session {
         Err(first.unwrap_or_else(|| "the server could not be reached".to_owned()))
     }
 
+    /// Shakes hands with a server over HTTP: streamable as most want it, streamable as stateless servers
+    /// want it, and the older way where the server says that it does not know the first (`older` starts
+    /// there). `Ok` says whether that was the way.
+    pub(super) async fn open_http(
+        endpoint: &HttpEndpoint,
+        transport: Digest,
+        within: Duration,
+        older: bool,
+        now: WallNow,
+    ) -> Result<(Session, bool), CallError> {
+        let within = within.min(HTTP_BEGIN_WITHIN);
+        let opening = Session::open_http_somehow(endpoint, transport, older, now);
+        tokio::time::timeout(within, opening).await.unwrap_or_else(|_| {
+            let seconds = within.as_secs();
+            Err(CallError::NotSent(format!("the server did not answer within {seconds} s")))
+        })
+    }
+
+    async fn open_http_somehow(
+        endpoint: &HttpEndpoint,
+        transport: Digest,
+        older: bool,
+        now: WallNow,
+    ) -> Result<(Session, bool), CallError> {
+        let server = Server::new(endpoint);
+        let open_older = async |server, now| match Wire::older(server, now).await {
+            Ok((wire, link)) => {
+                Session::shake(wire, link, transport, ClientLifecycleMode::Initialize).await
+            }
+            Err(failure) => Err(Refused { failure: Some(failure), words: String::new() }),
+        };
+        if older {
+            return match open_older(server, now).await {
+                Ok(session) => Ok((session, true)),
+                Err(refused) => Err(refused.into()),
+            };
+        }
+        let modern = ClientLifecycleMode::Discover {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        };
+        let (wire, link) = Wire::streamable(server.clone(), Arc::clone(&now));
+        let first =
+            match Session::shake(wire, link, transport, ClientLifecycleMode::Initialize).await {
+                Ok(session) => return Ok((session, false)),
+                Err(first) => first,
+            };
+        let mismatch = first.failure.as_ref().is_some_and(Failure::is_mismatch);
+        if first.failure.is_none() || mismatch {
+            let (wire, link) = Wire::streamable(server.clone(), Arc::clone(&now));
+            if let Ok(session) = Session::shake(wire, link, transport, modern).await {
+                return Ok((session, false));
+            }
+        }
+        if mismatch && let Ok(session) = open_older(server, now).await {
+            return Ok((session, true));
+        }
+        Err(first.into())
+    }
+
+    async fn shake(
+        wire: Wire,
+        link: Link,
+        transport: Digest,
+        mode: ClientLifecycleMode,
+    ) -> Result<Session, Refused> {
+        let client = HubClient::default();
+        let changes = Arc::clone(&client.changes);
+        match client.serve_with_lifecycle(wire, mode).await {
+            Ok(service) => Ok(Session {
+                service,
+                changes,
+                listed_at: 0,
+                far: Far::Http(link),
+                transport,
+                listing: None,
+            }),
+            Err(error) => {
+                let failure = link.take_any_failure();
+                Err(Refused { failure, words: format!("the server refused to begin: {error}") })
+            }
+        }
+    }
+
     pub(super) fn is_open(&self) -> bool {
-        !self.service.peer().is_transport_closed()
+        let lost = match &self.far {
+            Far::Process(_) => false,
+            Far::Http(link) => link.is_lost(),
+        };
+        !lost && !self.service.peer().is_transport_closed()
     }
 
     /// Has the server said that its tools changed since the listing at hand began?
@@ -130,19 +232,27 @@ impl Session {
         self.changes.load(Ordering::SeqCst)
     }
 
-    pub(super) fn peer(&self) -> Peer<RoleClient> {
-        self.service.peer().clone()
+    /// What calls need of it.
+    pub(super) fn line(&self) -> Line {
+        let link = match &self.far {
+            Far::Process(_) => None,
+            Far::Http(link) => Some(link.clone()),
+        };
+        Line { peer: self.service.peer().clone(), link }
     }
 
     /// Reads every page of the server's tools.
-    pub(super) async fn list(&self, within: Duration) -> Result<Pages, String> {
+    pub(super) async fn list(&self, within: Duration) -> Result<Pages, CallError> {
         let listed = tokio::time::timeout(within, self.list_pages()).await;
         listed.unwrap_or_else(|_| {
-            Err(format!("the server did not list its tools within {} s", within.as_secs()))
+            let seconds = within.as_secs();
+            Err(CallError::NotSent(format!("the server did not list its tools within {seconds} s")))
         })
     }
 
-    async fn list_pages(&self) -> Result<Pages, String> {
+    async fn list_pages(&self) -> Result<Pages, CallError> {
+        let line = self.line();
+        let unusable = |why: String| CallError::NotSent(why);
         let mut pages = Pages::default();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
@@ -150,14 +260,23 @@ impl Session {
                 cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request =
                 ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() });
-            let answer = self.service.peer().send_request(request).await;
-            let page = match answer {
-                Ok(answer) => raw(answer).ok_or("its tool list could not be read")?,
+            let (answer, failure) = line.ask(request, PeerRequestOptions::no_options()).await;
+            let page = match (answer, failure) {
+                (_, Some(Failure::Lost(why))) => {
+                    return Err(unusable(format!("its tools could not be listed: {why}")));
+                }
+                (_, Some(failure)) => return Err(failure.into()),
+                (Ok(answer), None) => unwrapped(answer)
+                    .ok_or_else(|| unusable("its tool list could not be read".to_owned()))?,
                 // A server without tools may not know the method.
-                Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(pages),
-                Err(error) => return Err(format!("its tools could not be listed: {error}")),
+                (Err(ServiceError::McpError(error)), None) if error.code.0 == -32601 => {
+                    return Ok(pages);
+                }
+                (Err(error), None) => {
+                    return Err(unusable(format!("its tools could not be listed: {error}")));
+                }
             };
-            cursor = pages.take(&page)?;
+            cursor = pages.take(&page).map_err(unusable)?;
             if cursor.is_none() {
                 break;
             }
@@ -178,23 +297,85 @@ impl Session {
 
     /// Closes the connection and ends the process.
     pub(super) async fn close(self) {
+        if let Far::Http(link) = &self.far {
+            link.end().await;
+        }
         let _ = self.service.cancel().await;
-        self.process.stop().await;
+        match self.far {
+            Far::Process(process) => process.stop().await,
+            Far::Http(_) => {}
+        }
     }
 
-    /// How the process ended, and its last words.
+    /// How the process ended, and its last words; of a server over HTTP there is nothing to say.
     pub(super) async fn obituary(&mut self) -> String {
-        self.process.obituary().await
+        match &mut self.far {
+            Far::Process(process) => process.obituary().await,
+            Far::Http(_) => String::new(),
+        }
     }
 }
 
-/// Sends one call, once. The peer is a clone: nobody waits for a lock while a call is out.
+/// Why a server over HTTP did not begin.
+struct Refused {
+    /// What the hub found; nothing if the server refused in the protocol's own words.
+    failure: Option<Failure>,
+    words: String,
+}
+
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> CallError {
+        match refused.failure {
+            // Nothing of a call has left when a connection begins.
+            Some(Failure::Lost(why)) => CallError::NotSent(why),
+            Some(failure) => failure.into(),
+            None => CallError::NotSent(refused.words),
+        }
+    }
+}
+
+/// What requests need of an open connection. A clone: nobody waits for a lock while a call is out.
+#[derive(Clone)]
+pub(super) struct Line {
+    peer: Peer<RoleClient>,
+    link: Option<Link>,
+}
+
+impl Line {
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Has the server forgotten the connection's session?
+    pub(super) fn is_lost(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_lost)
+    }
+
+    /// Sends one request, once; what the hub found out about it stands beside the answer.
+    async fn ask(
+        &self,
+        request: ClientRequest,
+        options: PeerRequestOptions,
+    ) -> (Result<ServerResult, ServiceError>, Option<Failure>) {
+        match self.peer.send_request_with_option(request, options).await {
+            Ok(handle) => {
+                let id = serde_json::to_value(&handle.id).map(|id| id.to_string());
+                let answer = handle.await_response().await;
+                let found = self.link.as_ref().zip(id.ok());
+                (answer, found.and_then(|(link, id)| link.take_failure(&id)))
+            }
+            Err(error) => (Err(error), None),
+        }
+    }
+}
+
+/// Sends one call, once.
 pub(super) async fn call(
-    peer: &Peer<RoleClient>,
+    line: &Line,
     call: &UpstreamCall,
     within: Duration,
 ) -> Result<UpstreamResult, CallError> {
-    if peer.is_transport_closed() {
+    if line.is_closed() {
         return Err(CallError::NotSent("the connection is closed".to_owned()));
     }
     let arguments = match &call.arguments {
@@ -209,14 +390,13 @@ pub(super) async fn call(
         PeerRequestOptions::with_timeout(Duration::from_millis(call.timeout_ms).min(within))
             .reset_timeout_on_progress()
             .with_max_total_timeout(within);
-    let answer = match peer.send_request_with_option(request, options).await {
-        Ok(handle) => handle.await_response().await,
-        Err(error) => Err(error),
-    };
+    let (answer, failure) = line.ask(request, options).await;
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
     let answer = match answer {
-        Ok(answer) => {
-            raw(answer).ok_or_else(|| CallError::Lost("the answer could not be read".to_owned()))?
-        }
+        Ok(answer) => unwrapped(answer)
+            .ok_or_else(|| CallError::Lost("the answer could not be read".to_owned()))?,
         Err(ServiceError::McpError(error)) => {
             return Err(CallError::Refused {
                 code: i64::from(error.code.0),
@@ -237,16 +417,5 @@ pub(super) async fn call(
     if bytes > call.result_bytes_max {
         return Err(CallError::TooLarge { bytes, bytes_max: call.result_bytes_max });
     }
-    call_result(answer).map_err(CallError::Lost)
-}
-
-/// The result as it came: the transport wrapped it in a list, which no typed result is.
-fn raw(answer: ServerResult) -> Option<Value> {
-    let value = if let ServerResult::CustomResult(custom) = answer {
-        custom.0
-    } else {
-        serde_json::to_value(answer).ok()?
-    };
-    let Value::Array(mut wrapped) = value else { return None };
-    wrapped.pop().filter(|_| wrapped.is_empty())
+    Ok(call_result(answer)?)
 }

@@ -1,23 +1,19 @@
-//! JSON-RPC lines between the hub and a server. Lines that are not JSON-RPC are skipped and counted, and
-//! results of `tools/list` and `tools/call` are handed on as they came: nothing in between may drop a
-//! member, refuse a tool or round a number.
+//! JSON-RPC lines between the hub and a server. Lines that are not JSON-RPC are skipped and counted.
 
+use super::raw::RawResults;
+use crate::model::json::parse_from_server;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
-use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 
 /// Bytes one line may have: a result of `callResultBytes`, escaped, with room around it.
 const LINE_BYTES_MAX: u64 = 32 << 20;
-/// Methods whose results are wrapped, so that they arrive raw.
-const RAW_RESULTS: &[&str] = &["tools/list", "tools/call"];
 
 /// Lines over a pair of streams.
 pub(super) struct Lines<R, W> {
@@ -25,8 +21,7 @@ pub(super) struct Lines<R, W> {
     /// The line being read.
     line: Vec<u8>,
     writer: Arc<tokio::sync::Mutex<W>>,
-    /// Ids of requests whose results are wrapped.
-    raw: Arc<Mutex<BTreeSet<String>>>,
+    raw: RawResults,
     skipped: Arc<AtomicU64>,
 }
 
@@ -36,26 +31,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             reader: BufReader::new(reader),
             line: Vec::new(),
             writer: Arc::new(tokio::sync::Mutex::new(writer)),
-            raw: Arc::default(),
+            raw: RawResults::default(),
             skipped,
         }
     }
 
     fn message(&self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let mut value: Value = serde_json::from_slice(line).ok()?;
-        let members = value.as_object_mut()?;
-        if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return None;
-        }
-        if let Some(id) = members.get("id").map(Value::to_string)
-            && members.contains_key("result")
-            && self.raw.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
-        {
-            // No typed result is a list, so what comes out is exactly what came in.
-            let result = members.remove("result").unwrap_or(Value::Null);
-            members.insert("result".to_owned(), Value::Array(vec![result]));
-        }
-        serde_json::from_value(value).ok()
+        self.raw.message(parse_from_server(line)?)
     }
 }
 
@@ -70,16 +52,10 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (writer, raw) = (Arc::clone(&self.writer), Arc::clone(&self.raw));
+        let (writer, raw) = (Arc::clone(&self.writer), self.raw.clone());
         async move {
             let value = serde_json::to_value(&item).map_err(std::io::Error::other)?;
-            let wants_raw = value
-                .get("method")
-                .and_then(Value::as_str)
-                .is_some_and(|method| RAW_RESULTS.contains(&method));
-            if let (true, Some(id)) = (wants_raw, value.get("id")) {
-                raw.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string());
-            }
+            raw.note(&value);
             let mut line = value.to_string();
             line.push('\n');
             let mut writer = writer.lock().await;
@@ -147,7 +123,7 @@ mod tests {
         let text = "Starting server ...\n[1,2]\n\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"n\":9007199254740993}}\n";
         let skipped = Arc::new(AtomicU64::new(0));
         let mut lines = Lines::new(text.as_bytes(), Vec::new(), Arc::clone(&skipped));
-        lines.raw.lock().unwrap().insert("7".to_owned());
+        lines.raw.note(&serde_json::json!({"id": 7, "method": "tools/call"}));
         let message = serde_json::to_value(lines.receive().await.unwrap()).unwrap();
         assert_eq!(message["result"].to_string(), "[{\"n\":9007199254740993}]");
         assert!(lines.receive().await.is_none());

@@ -86,7 +86,8 @@ fn wrong_usage_exits_with_two_and_says_what_is_right() {
     check(&["add"], &["COMMAND"]);
     check(&["add", ""], &["command is empty"]);
     check(&["add", "https://example.com/openapi.json"], &["OpenAPI", "planned"]);
-    check(&["add", "https://example.com/mcp"], &["HTTP", "planned"]);
+    check(&["add", "https://no-such-host.invalid/mcp"], &["no-such-host.invalid", "not known"]);
+    check(&["add", "--cwd", "/", "https://example.com/mcp"], &["--cwd"]);
     check(&["add", "--namespace", "hub", "/bin/cat"], &["hub", "--namespace"]);
     check(&["add", "--namespace", "two words", "/bin/cat"], &["two words", "--namespace"]);
     check(&["add", "--cwd", "/no/such/folder", "/bin/cat"], &["/no/such/folder", "--cwd"]);

@@ -1,0 +1,110 @@
+//! Ends what servers started, when the hub itself cannot any more.
+//!
+//! One more process of the same program, begun with the first local server. It holds the other end of a
+//! pipe and is told each process group; when the pipe closes, the hub is gone, however it ended.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "starts the keeper, and waits between its two signals"
+)]
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, Write as _, stdin};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The hidden first argument that makes the binary a keeper; looked at before anything else.
+pub const KEEPER_ARGUMENT: &str = "__source-keeper";
+
+/// How long what is left over may take to end by itself.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
+/// Runs a keeper until its pipe closes, then ends every group that it was told and not told off.
+#[must_use]
+pub fn run_keeper() -> ExitCode {
+    // Signals meant for the hub's own group must not reach it: it has to be there afterwards.
+    let _ = rustix::process::setsid();
+    let mut groups: BTreeSet<i32> = BTreeSet::new();
+    for line in stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        match (line.get(..1), line.get(1..).and_then(|number| number.parse().ok())) {
+            (Some("+"), Some(group)) => {
+                groups.insert(group);
+            }
+            (Some("-"), Some(group)) => {
+                groups.remove(&group);
+            }
+            _ => {}
+        }
+    }
+    let pids: Vec<Pid> = groups.into_iter().filter_map(Pid::from_raw).collect();
+    for (signal, wait) in [(Signal::TERM, END_WITHIN), (Signal::KILL, Duration::ZERO)] {
+        let any = pids.iter().any(|group| kill_process_group(*group, signal).is_ok());
+        if any {
+            std::thread::sleep(wait);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The hub's side of a keeper. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Keeper {
+    program: Arc<Path>,
+    running: Arc<Mutex<Option<Running>>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    to: ChildStdin,
+}
+
+impl Keeper {
+    /// A keeper that is `program`, run with [`KEEPER_ARGUMENT`] when the first group is told.
+    pub(super) fn new(program: PathBuf) -> Keeper {
+        Keeper { program: program.into(), running: Arc::default() }
+    }
+
+    /// Tells it a group to end. Without a keeper, servers still end when their input does.
+    pub(super) fn watch(&self, group: Pid) {
+        self.tell(&format!("+{}\n", group.as_raw_pid()), true);
+    }
+
+    /// The group is gone.
+    pub(super) fn forget(&self, group: Pid) {
+        self.tell(&format!("-{}\n", group.as_raw_pid()), false);
+    }
+
+    fn tell(&self, line: &str, begin: bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = running.as_mut().is_none_or(|it| !matches!(it.child.try_wait(), Ok(None)));
+        if gone && begin {
+            *running = start(&self.program);
+        }
+        if let Some(it) = running.as_mut() {
+            let _ = it.to.write_all(line.as_bytes());
+        }
+    }
+}
+
+fn start(program: &Path) -> Option<Running> {
+    let started = Command::new(program)
+        .arg(KEEPER_ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match started {
+        Ok(mut child) => child.stdin.take().map(|to| Running { child, to }),
+        Err(error) => {
+            tracing::warn!(%error, "servers may outlive a hub that is killed");
+            None
+        }
+    }
+}
