@@ -8,6 +8,7 @@ mod kills;
 mod real_servers;
 mod runs;
 mod sandbox;
+mod shared;
 mod stdio;
 mod support;
 mod tokens;
