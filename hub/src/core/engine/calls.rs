@@ -403,10 +403,16 @@ fn denial(address: &str, ruling: &Ruling) -> ToolFailure {
         );
     }
     let why: Vec<String> = ruling.because.iter().map(Because::sentence).collect();
-    ToolFailure::new(
+    let failure = ToolFailure::new(
         ErrorCode::DeniedByPolicy,
         format!("`{address}` is denied: {}", why.join("; ")),
-    )
+    );
+    match ruling.because.as_slice() {
+        [Because::BrokenPolicy { .. }, ..] => failure.with_hint(
+            "Ask the user to correct the named file; until then everything of this source is denied.",
+        ),
+        _ => failure,
+    }
 }
 
 pub(super) fn unknown(address: &str, why: &str) -> ToolFailure {
