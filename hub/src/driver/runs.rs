@@ -125,7 +125,8 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let record = store.run(run).await.map_err(store_failed)?;
         if record.version > RUN_VERSION {
-            let error = StoreError::Upgraded { found: record.version, known: RUN_VERSION };
+            let place = format!("run `{run}`");
+            let error = StoreError::Upgraded { place, found: record.version, known: RUN_VERSION };
             return Err(store_failed(error));
         }
         let clock = self.ports().clock();
