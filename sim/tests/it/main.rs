@@ -12,5 +12,6 @@ mod shared;
 mod stdio;
 mod support;
 mod tokens;
+mod trouble;
 mod typescript;
 mod world;

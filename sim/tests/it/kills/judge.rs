@@ -24,7 +24,7 @@ enum Became {
 
 /// What is wrong with a run that is over; `seen` are its calls at the servers. Writes that may have
 /// happened are counted.
-pub(super) fn judge(entries: &[Entry], seen: &[Value]) -> Result<usize, String> {
+pub(crate) fn judge(entries: &[Entry], seen: &[Value]) -> Result<usize, String> {
     let (asked, settled) = (asked(entries), settled(entries));
     let mut sent = BTreeSet::new();
     for entry in entries {

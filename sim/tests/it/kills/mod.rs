@@ -2,7 +2,7 @@
 //!
 //! `SIM_KILLS=500` plays so many stories instead of forty; `SIM_KILL_SEED=7` repeats one.
 
-mod judge;
+pub(crate) mod judge;
 mod program;
 mod story;
 

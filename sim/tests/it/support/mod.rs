@@ -2,6 +2,7 @@
 
 mod client;
 mod files;
+pub(crate) mod stage;
 
 pub(crate) use client::{Client, modern_meta};
 pub(crate) use files::{damaged, json_files};

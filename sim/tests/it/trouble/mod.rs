@@ -1,0 +1,8 @@
+//! What goes wrong, and what is said about it: what, where, and what to do next.
+
+mod clock;
+mod disk;
+mod journal;
+mod said;
+mod store;
+mod upgrade;
