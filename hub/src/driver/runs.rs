@@ -84,13 +84,14 @@ impl<P: Ports> Hub<P> {
                 Failure::new(ErrorCode::StoreFailed, error.to_string())
             }
         })?;
+        let store_failed = |error: StoreError| Failure::from(&error);
+        // Secrets are known once the sources that use them are.
+        let facts = self.facts().await.map_err(store_failed)?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));
         }
         let prepared = prepare(&code.text, limits.code_bytes)?;
-        let store_failed = |error: StoreError| Failure::from(&error);
-        let facts = self.facts().await.map_err(store_failed)?;
         let snapshot = serde_json::to_string(&facts.snapshot())
             .map_err(|error| Failure::new(ErrorCode::Bug, error.to_string()))?;
         let digest = Digest::of(snapshot.as_bytes());

@@ -179,6 +179,23 @@ impl Client {
 }
 
 impl Client {
+    /// Kills every worker of the server, in which the model's code runs.
+    pub(crate) fn kill_workers(&self) {
+        let parent = self.child.id().to_string();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(number) = process.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let read =
+                |name| std::fs::read_to_string(process.path().join(name)).unwrap_or_default();
+            let is_child = read("status").lines().any(|line| line == format!("PPid:\t{parent}"));
+            let own = std::fs::read_link(process.path().join("exe"));
+            if is_child
+                && own.is_ok_and(|own| Some(own) == super::capabilities().canonicalize().ok())
+            {
+                let _ = kill_process(Pid::from_raw(number).expect("a process"), Signal::KILL);
+            }
+        }
+    }
+
     /// Sends the server process a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let number = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

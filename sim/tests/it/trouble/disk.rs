@@ -22,7 +22,7 @@ return out;";
 
 /// The same command, in whose process no file can grow beyond so many blocks of 512 bytes. A disk that is
 /// full fails in the middle of a write, and so does this.
-fn limited(command: &Command, blocks: u32) -> Command {
+pub(super) fn limited(command: &Command, blocks: u32) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\""]).arg(blocks.to_string());
     shell.arg(command.get_program()).args(command.get_args());
