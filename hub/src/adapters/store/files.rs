@@ -2,7 +2,9 @@
 
 use super::journal::{JournalFile, parse};
 use super::locks::{FileLock, take};
-use super::whole::{failed, make_folder, read, remove, replace, replace_unsynced, stage, touch};
+use super::whole::{
+    TEMPORARY, failed, make_folder, read, remove, replace, replace_unsynced, stage, touch,
+};
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -177,6 +179,21 @@ impl Inner {
         staged.put()
     }
 
+    /// Removes what writers left behind that died before they renamed it.
+    fn remove_leftovers(&self) -> Result<(), StoreError> {
+        let folders = FOLDERS.iter().map(|folder| self.root.join(folder));
+        for folder in folders.chain([self.root.clone()]) {
+            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
+                let entry = entry.map_err(|error| failed(&folder, &error))?;
+                let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+                if temporary && is_old(&entry) {
+                    remove(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn write<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), StoreError> {
         self.check_version()?;
         let bytes = to_json(path, value)?;
@@ -197,6 +214,12 @@ fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StoreE
         let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
         StoreError::Malformed { place: format!("{} line {}", path.display(), error.line()), what }
     })
+}
+
+/// Was it written long enough ago that nobody is about to name it?
+fn is_old(entry: &std::fs::DirEntry) -> bool {
+    let written = entry.metadata().and_then(|meta| meta.modified()).ok();
+    written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > BLOB_KEPT)
 }
 
 /// The first line that has this key; what is looked for was read from there.
@@ -507,19 +530,14 @@ impl Store for FileStore {
 
     async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
         self.blocking(move |inner| {
+            inner.remove_leftovers()?;
             let folder = inner.root.join("blobs");
             let mut removed = 0;
             for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
                 let entry = entry.map_err(|error| failed(&folder, &error))?;
                 let digest =
                     entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
-                let age = entry
-                    .metadata()
-                    .and_then(|meta| meta.modified())
-                    .ok()
-                    .and_then(|at| at.elapsed().ok());
-                let old = age.is_some_and(|age| age > BLOB_KEPT);
-                if old && digest.is_none_or(|digest| !keep.contains(&digest)) {
+                if is_old(&entry) && digest.is_none_or(|digest| !keep.contains(&digest)) {
                     remove(&entry.path())?;
                     removed += 1;
                 }

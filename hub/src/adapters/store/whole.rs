@@ -13,6 +13,9 @@ pub(super) const FOLDER_MODE: u32 = 0o700;
 /// Mode of every file.
 pub(super) const FILE_MODE: u32 = 0o600;
 
+/// What the names of temporary files begin with.
+pub(super) const TEMPORARY: &str = ".tmp-";
+
 pub(super) fn failed(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Io { place: path.display().to_string(), what: error.to_string() }
 }
@@ -83,7 +86,8 @@ pub(super) fn stage<'a>(path: &'a Path, bytes: &[u8]) -> Result<Staged<'a>, Stor
 
 fn temporary_beside(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = format!(".tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("{TEMPORARY}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     path.parent().unwrap_or(path).join(name)
 }
 

@@ -102,3 +102,17 @@ fn a_full_disk_is_said_with_the_file_and_what_to_do() {
     assert_eq!(listed["sources"].as_array().map(Vec::len), Some(1), "{listed:#}");
     assert_eq!(hub.exec("return (await notes.listNotes()).notes.length").1["result"], 2);
 }
+
+#[tokio::test]
+async fn what_a_writer_left_behind_that_died_goes_after_a_day() {
+    let hub = TestHub::new();
+    let (old, young) = (hub.store().join("runs/.tmp-1-0"), hub.store().join(".tmp-2-0"));
+    for path in [&old, &young] {
+        std::fs::write(path, "half").expect("written");
+    }
+    let two_days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 24 * 3600);
+    let file = std::fs::File::options().write(true).open(&old).expect("there");
+    file.set_modified(two_days_ago).expect("ours");
+    FileStore::new(hub.store()).remove_blobs(BTreeSet::new()).await.expect("swept");
+    assert!(!old.exists() && young.exists(), "what may still be renamed stays");
+}
