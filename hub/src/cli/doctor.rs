@@ -10,10 +10,11 @@ use crate::model::time::LogicalMs;
 use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
 use crate::ports::Ports as _;
 use crate::ports::sandbox::{Guest as _, Sandbox as _};
-use crate::ports::store::Store as _;
+use crate::ports::store::{LockName, Store, StoreError};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// One line of a diagnosis.
 struct Finding {
@@ -42,6 +43,7 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
     let settings = hub.ports().store().settings().await?;
     diagnosis.fine("store", format!("{} (format {})", folder.display(), settings.version));
     permissions(&folder, &mut diagnosis);
+    locks_and_runs(hub.ports().store(), &mut diagnosis).await;
     match hub.limits().await {
         Ok(_) => {}
         Err(error) => diagnosis.bad("settings", error.to_string()),
@@ -137,15 +139,45 @@ fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) 
     }
 }
 
+/// Can the store lock, and can every run in it be read?
+async fn locks_and_runs<S: Store>(store: &S, diagnosis: &mut Diagnosis) {
+    match store.lock(LockName::Hub, Duration::ZERO).await {
+        // Somebody holds it: then it can be held.
+        Ok(_) | Err(StoreError::Busy(_)) => {}
+        Err(error) => diagnosis.bad("locks", error.to_string()),
+    }
+    match store.runs().await {
+        Err(error) => diagnosis.bad("runs", error.to_string()),
+        Ok(runs) => {
+            for (record, _) in runs {
+                if let Err(error) = store.journal(&record.id).await {
+                    let text = format!("{} cannot go on: {error}", record.id);
+                    diagnosis.bad("runs", text);
+                }
+            }
+        }
+    }
+}
+
+/// What of the hub's folder is open to other users: the folder itself, or what lies directly in it.
+pub(super) fn open_to_others(folder: &Path) -> Option<PathBuf> {
+    let inside = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut looked = std::iter::once(folder.to_owned()).chain(inside.map(|entry| entry.path()));
+    looked.find(|path| is_open(path))
+}
+
+fn is_open(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+}
+
 fn permissions(folder: &Path, diagnosis: &mut Diagnosis) {
     let mut open = Vec::new();
     let mut look = vec![folder.to_owned()];
     while let Some(path) = look.pop() {
-        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
-        if meta.permissions().mode() & 0o077 != 0 {
+        if is_open(&path) {
             open.push(path.display().to_string());
         }
-        if meta.is_dir() {
+        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
             look.extend(
                 std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()),
             );

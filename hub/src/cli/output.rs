@@ -1,5 +1,4 @@
 //! Results to standard output, everything else to standard error, and the exit status.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
 
 use crate::driver::{DecideError, HubError};
 use crate::model::error::Failure;
@@ -67,7 +66,15 @@ impl Failed {
 
 impl From<HubError> for Failed {
     fn from(error: HubError) -> Failed {
-        Failed { code: "hub".to_owned(), message: error.to_string(), hint: error.hint(), status: 1 }
+        let code = match &error {
+            HubError::Store(error) => Failure::from(error).code.to_string(),
+            HubError::Settings(_)
+            | HubError::NoSource(_)
+            | HubError::NamespaceTaken(_)
+            | HubError::NotConsented(_)
+            | HubError::Unreachable { .. } => "hub".to_owned(),
+        };
+        Failed { code, message: error.to_string(), hint: error.hint(), status: 1 }
     }
 }
 
@@ -112,20 +119,25 @@ impl Output {
     /// Says something beside the result.
     #[expect(clippy::unused_self, reason = "reads as what it is: the output says it")]
     pub(super) fn say(&self, text: &str) {
-        eprintln!("{}", text.trim_end());
+        complain(text.trim_end());
     }
 
     /// Prints why a command broke, and its exit status.
     pub(super) fn failed(&self, failed: &Failed) -> ExitCode {
         if self.json {
             let error = json!({ "error": { "code": failed.code, "message": failed.message, "hint": failed.hint } });
-            println!("{error}");
+            let _ = writeln!(std::io::stdout(), "{error}");
         } else {
-            eprintln!("error: {}", failed.message.trim_end());
+            complain(&format!("error: {}", failed.message.trim_end()));
             if let Some(hint) = &failed.hint {
-                eprintln!("  {}", hint.trim_end());
+                complain(&format!("  {}", hint.trim_end()));
             }
         }
         ExitCode::from(failed.status)
     }
+}
+
+/// One line of error output. When even that cannot be written, the exit status has to be enough.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

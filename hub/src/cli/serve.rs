@@ -2,9 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "sweeps beside serving")]
 
 use super::args::ServeArguments;
+use super::doctor::open_to_others;
 use super::output::{Done, Failed, Output};
 use super::run::check_profile;
-use super::wire::unattended;
+use super::wire::{hub_folder, unattended};
 use crate::ports::Ports as _;
 use crate::ports::clock::Clock as _;
 use crate::ports::store::Store as _;
@@ -19,6 +20,11 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
     check_profile(&arguments.profile)?;
     let hub = unattended()?;
     hub.ports().store().settings().await?;
+    let folder = hub_folder()?;
+    if let Some(open) = open_to_others(&folder) {
+        let (open, folder) = (open.display(), folder.display());
+        output.say(&format!("{open} is open to other users: chmod -R go= {folder}"));
+    }
     // The first run then finds a worker waiting; the client's first request does not wait for it.
     hub.ports().sandbox().prepare();
     let sweeping = hub.clone();

@@ -2,6 +2,7 @@
 
 use super::output::{Done, Failed, Output};
 use super::wire::{hub_folder, unattended, variable};
+use crate::model::facts::SourcePolicy;
 use crate::model::http::{AddressClass, HttpEndpoint};
 use crate::model::ids::{HubId, ID_BYTES};
 use crate::model::source::{Settings, SourceRecord, Transport, shell_word};
@@ -85,6 +86,8 @@ pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
         let to_review = waiting.iter().filter(|item| item.source == record.id).count();
         let state = if !record.is_consented() {
             "not agreed to; nothing of it runs".to_owned()
+        } else if let SourcePolicy::Broken(detail) = &source.policy {
+            format!("everything of it is denied: {detail}")
         } else if to_review > 0 {
             format!("{} tools, {to_review} to review", source.tools.len())
         } else {

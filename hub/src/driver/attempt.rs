@@ -339,7 +339,7 @@ impl<P: Ports> Attempt<P> {
             // Ruling by what was known could send what a person has denied since. What this input
             // brought is on its way to a journal that no longer matters: the attempt stops here.
             Err(error) => {
-                let input = Input::AppendFailed(error.to_string());
+                let input = Input::AppendFailed(stopped_by(&error));
                 let mut effects = Vec::new();
                 self.engine.handle(self.clock().now(), input, &mut effects);
                 self.carry_out(effects).await;
@@ -351,7 +351,7 @@ impl<P: Ports> Attempt<P> {
         for effect in effects {
             if let Err(error) = self.carry_out_one(effect).await {
                 // What stands behind a failed append must not happen.
-                self.queue.push_front(Input::AppendFailed(error.to_string()));
+                self.queue.push_front(Input::AppendFailed(stopped_by(&error)));
                 return;
             }
         }
@@ -441,5 +441,22 @@ impl<P: Ports> Attempt<P> {
         self.in_flight.insert(seq, handle);
         let future = Abortable::new(future, registration);
         self.events.push(Box::pin(async move { future.await.unwrap_or(Event::Aborted) }));
+    }
+}
+
+/// Why the run stops when the store fails under it.
+fn stopped_by(error: &StoreError) -> Failure {
+    let message = format!("the store failed, so the run stopped: {error}");
+    match error {
+        // Neither space nor permissions are missing: a newer hub took the store over.
+        StoreError::Upgraded { .. } => Failure::new(ErrorCode::HubUpgraded, message),
+        StoreError::NoHub { .. }
+        | StoreError::NoRun(_)
+        | StoreError::Busy(_)
+        | StoreError::Unlockable { .. }
+        | StoreError::Malformed { .. }
+        | StoreError::Corrupt { .. }
+        | StoreError::Io { .. }
+        | StoreError::Moved(_) => Failure::new(ErrorCode::JournalWriteFailed, message),
     }
 }

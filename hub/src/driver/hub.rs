@@ -101,17 +101,26 @@ impl HubError {
                 Some("try again in a moment; `capabilities hub doctor` names the holder".to_owned())
             }
             HubError::Store(StoreError::Upgraded { .. }) => {
-                Some("use the newer build that wrote it".to_owned())
+                Some("a newer hub wrote it: restart the client, or use that newer build".to_owned())
             }
-            HubError::Store(StoreError::Unlockable(_)) => {
-                Some("move the hub to a local disk with CAPABILITIES_HOME".to_owned())
-            }
+            HubError::Store(StoreError::Unlockable { .. }) => Some(
+                "remove what stands in that file's place, or move the hub to a local disk with CAPABILITIES_HOME"
+                    .to_owned(),
+            ),
             HubError::Store(StoreError::Malformed { .. }) | HubError::Settings(_) => {
                 Some("correct the file, or restore it from a copy".to_owned())
             }
-            HubError::Store(
-                StoreError::Corrupt { .. } | StoreError::Io { .. } | StoreError::Moved(_),
-            ) => Some("`capabilities hub doctor` checks the store".to_owned()),
+            HubError::Store(StoreError::Corrupt { .. }) => Some(
+                "start a new run, and keep the file for diagnosis: nothing is repaired silently"
+                    .to_owned(),
+            ),
+            HubError::Store(StoreError::Io { .. }) => Some(
+                "check free space and permissions there; `capabilities hub doctor` checks the whole store"
+                    .to_owned(),
+            ),
+            HubError::Store(StoreError::Moved(_)) => {
+                Some("another process went on with it: resume the run".to_owned())
+            }
             HubError::NoSource(_) => Some("`capabilities hub list` shows every source".to_owned()),
             HubError::NamespaceTaken(_) => Some(
                 "choose another with `--namespace`, or remove the other source first".to_owned(),
@@ -134,7 +143,7 @@ impl From<&StoreError> for Failure {
             StoreError::Upgraded { .. } => ErrorCode::HubUpgraded,
             StoreError::NoHub { .. }
             | StoreError::Busy(_)
-            | StoreError::Unlockable(_)
+            | StoreError::Unlockable { .. }
             | StoreError::Malformed { .. }
             | StoreError::Io { .. }
             | StoreError::Moved(_) => ErrorCode::StoreFailed,
@@ -252,7 +261,7 @@ impl<P: Ports> Hub<P> {
             let manifest = match store.manifest(&id).await {
                 Ok(manifest) => manifest,
                 Err(error) => {
-                    tracing::warn!(%error, "a manifest cannot be read; the source is listed again when it is used");
+                    tracing::warn!(%error, "a manifest cannot be read; `capabilities hub refresh` lists the source again");
                     None
                 }
             };

@@ -28,18 +28,26 @@ pub(super) async fn dial<P: Ports>(
 ) -> Result<u64, ToolFailure> {
     let record = record(facts, source)?;
     let wall = hub.ports().clock().wall();
-    let listed_after = fresh.then(|| WallMs(wall.0.saturating_sub(LISTING_AGE_MS_MAX)));
-    let listing = hub
-        .ports()
-        .sources()
-        .dial(record, listed_after, deadline)
-        .await
-        .map_err(|error| unavailable(hub, record, &error))?;
-    hub.take_listing(source, &listing).await.map_err(|error| {
-        let message = format!("what `{}` offers could not be stored: {error}", record.namespace);
-        ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
-    })?;
-    Ok(listing.number)
+    let mut listed_after = fresh.then(|| WallMs(wall.0.saturating_sub(LISTING_AGE_MS_MAX)));
+    let mut newest = false;
+    loop {
+        let listing = hub
+            .ports()
+            .sources()
+            .dial(record, listed_after, deadline)
+            .await
+            .map_err(|error| unavailable(hub, record, &error))?;
+        let taken = hub.take_listing(source, &listing, newest).await.map_err(|error| {
+            let message =
+                format!("what `{}` offers could not be stored: {error}", record.namespace);
+            ToolFailure::new(ErrorCode::SourceUnavailable, message).retryable()
+        })?;
+        match taken {
+            None => return Ok(listing.number),
+            // Another process has seen something newer: what this one sees now counts.
+            Some(since) => (listed_after, newest) = (Some(since), true),
+        }
+    }
 }
 
 /// Sends one call, and turns its answer into what the journal and the guest get.

@@ -84,13 +84,14 @@ impl<P: Ports> Hub<P> {
                 Failure::new(ErrorCode::StoreFailed, error.to_string())
             }
         })?;
+        let store_failed = |error: StoreError| Failure::from(&error);
+        // Secrets are known once the sources that use them are.
+        let facts = self.facts().await.map_err(store_failed)?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));
         }
         let prepared = prepare(&code.text, limits.code_bytes)?;
-        let store_failed = |error: StoreError| Failure::from(&error);
-        let facts = self.facts().await.map_err(store_failed)?;
         let snapshot = serde_json::to_string(&facts.snapshot())
             .map_err(|error| Failure::new(ErrorCode::Bug, error.to_string()))?;
         let digest = Digest::of(snapshot.as_bytes());
@@ -125,7 +126,8 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let record = store.run(run).await.map_err(store_failed)?;
         if record.version > RUN_VERSION {
-            let error = StoreError::Upgraded { found: record.version, known: RUN_VERSION };
+            let place = format!("run `{run}`");
+            let error = StoreError::Upgraded { place, found: record.version, known: RUN_VERSION };
             return Err(store_failed(error));
         }
         let clock = self.ports().clock();

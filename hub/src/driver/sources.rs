@@ -12,7 +12,7 @@ use crate::model::policy::{ConnectionScope, Effect, Pin, Policy, Rule, Scope};
 use crate::model::source::{
     Consent, MANIFEST_VERSION, Manifest, ManifestTool, SourceRecord, Transport,
 };
-use crate::model::time::Tick;
+use crate::model::time::{Tick, WallMs};
 use crate::model::visible::one_line;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
@@ -171,7 +171,7 @@ impl<P: Ports> Hub<P> {
                 why: self.scrub(&error.to_string()),
             },
         )?;
-        self.take_listing(&record.id, &listing).await?;
+        self.take_listing(&record.id, &listing, true).await?;
         let after = self.ports().store().manifest(&record.id).await?;
         Ok(difference(&record.namespace, before.as_ref(), after.as_ref()))
     }
@@ -179,35 +179,56 @@ impl<P: Ports> Hub<P> {
     /// Takes in what a source offers: names are given, contracts compared, and the manifest written if
     /// anything differs. One listing of a source at a time, and it counts as taken in only once it is
     /// stored: a ruling that follows must see it.
+    ///
+    /// A listing that is older than what another process has stored undoes nothing: then the answer is
+    /// the time after which to list again. With `newest` it counts whatever its age.
     pub(super) async fn take_listing(
         &self,
         source: &SourceId,
         listing: &Listing,
-    ) -> Result<(), StoreError> {
+        newest: bool,
+    ) -> Result<Option<WallMs>, StoreError> {
         let taken = self.taken(source);
         let mut taken = taken.lock().await;
         let store = self.ports().store();
         let number = listing.number;
         if *taken == Some(Taken { number, generation: store.generation().await? }) {
-            return Ok(());
+            return Ok(None);
         }
-        let same = {
-            let before = self.manifest_or_nothing(source).await?;
-            let manifest = self.manifest(listing, before.as_ref());
-            before.is_some_and(|before| {
-                before.tools == manifest.tools
-                    && before.names == manifest.names
-                    && before.notices == manifest.notices
-            })
-        };
-        if !same {
+        let before = self.manifest_or_nothing(source).await?;
+        if !self.is_same(listing, before.as_ref()) {
             let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
             // Names are given under the lock, so that two processes never give one name twice.
             let before = self.manifest_or_nothing(source).await?;
-            store.write_manifest(source, &self.manifest(listing, before.as_ref())).await?;
+            if let Some(before) = &before
+                && !newest
+                && before.listed > listing.listed
+            {
+                return Ok(Some(before.listed));
+            }
+            // What was removed meanwhile gets no manifest that nobody would ever remove.
+            if self.is_there(source).await? {
+                store.write_manifest(source, &self.manifest(listing, before.as_ref())).await?;
+            }
         }
         *taken = Some(Taken { number, generation: store.generation().await? });
-        Ok(())
+        Ok(None)
+    }
+
+    /// Would taking in this listing write the manifest that is stored?
+    fn is_same(&self, listing: &Listing, before: Option<&Manifest>) -> bool {
+        let manifest = self.manifest(listing, before);
+        before.is_some_and(|before| {
+            before.tools == manifest.tools
+                && before.names == manifest.names
+                && before.notices == manifest.notices
+        })
+    }
+
+    /// Is the source still in the store? Asked under the hub's lock.
+    async fn is_there(&self, source: &SourceId) -> Result<bool, StoreError> {
+        let sources = self.ports().store().sources().await?;
+        Ok(sources.iter().flatten().any(|record| record.id == *source))
     }
 
     /// The manifest of a source. One that does not parse is as good as none; one that cannot be read, or
@@ -358,6 +379,9 @@ impl<P: Ports> Hub<P> {
     ) -> Result<(), HubError> {
         let store = self.ports().store();
         let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
+        if !self.is_there(source).await? {
+            return Err(HubError::NoSource(source.to_string()));
+        }
         let mut policy = match store.policy(source).await {
             SourcePolicy::Usable(policy) => policy,
             SourcePolicy::Broken(what) => {

@@ -42,6 +42,21 @@ fn yes() -> bool {
 }
 
 impl Settings {
+    /// Are all values in their ranges?
+    ///
+    /// # Errors
+    /// The key that is not, and what it may be.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        if let Err(error) = self.limits.apply() {
+            return Err((error.name, error.to_string()));
+        }
+        if !(1..=90).contains(&self.retention_days) {
+            let days = self.retention_days;
+            return Err(("retentionDays", format!("`retentionDays` is {days}; it may be 1 to 90")));
+        }
+        Ok(())
+    }
+
     /// The settings a new hub starts with.
     #[must_use]
     pub fn new(id: HubId) -> Settings {

@@ -247,11 +247,18 @@ pub enum StoreError {
     #[error("another process holds the lock on {0}")]
     Busy(String),
     /// The store cannot lock, so nothing is safe in it.
-    #[error("files in `{0}` cannot be locked")]
-    Unlockable(String),
+    #[error("{place} cannot be locked: {what}")]
+    Unlockable {
+        /// The lock's file.
+        place: String,
+        /// The system's words.
+        what: String,
+    },
     /// A newer hub has been here.
-    #[error("the store has format {found}, this build writes {known}")]
+    #[error("{place} has format {found}, and this build knows {known}")]
     Upgraded {
+        /// Which file, or which run.
+        place: String,
         /// What the store says.
         found: u32,
         /// What this build writes.

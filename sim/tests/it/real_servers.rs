@@ -1,7 +1,7 @@
 //! Three servers from npm, installed by `scripts/servers`, through the real binary.
 
 use crate::support::{TestHub, until};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -198,12 +198,14 @@ fn a_real_server_that_is_killed_is_started_again_for_the_next_read() {
             .status()
             .is_ok_and(|status| status.success())
     );
-    let envelope = client.execute("return (await memory.readGraph()).entities.length");
-    assert_eq!(
-        (&envelope["status"], &envelope["result"]),
-        (&Value::from("completed"), &json!(0)),
-        "{envelope:#}"
-    );
+    // A read that falls into the server's death is lost, and said to be; it is not sent again unasked.
+    let envelope = until("a read by another server", || {
+        let envelope = client.execute("return (await memory.readGraph()).entities.length");
+        let lost = envelope["error"]["message"].to_string().contains("upstream_timeout");
+        assert!(lost || envelope["status"] == "completed", "{envelope:#}");
+        (!lost).then_some(envelope)
+    });
+    assert_eq!(envelope["result"], 0, "{envelope:#}");
 }
 
 /// The id of the process whose environment contains `marker`.

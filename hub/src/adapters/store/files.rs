@@ -2,7 +2,9 @@
 
 use super::journal::{JournalFile, parse};
 use super::locks::{FileLock, take};
-use super::whole::{failed, make_folder, read, remove, replace, replace_unsynced, touch};
+use super::whole::{
+    TEMPORARY, failed, make_folder, read, remove, replace, replace_unsynced, stage, touch,
+};
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -91,11 +93,13 @@ impl Inner {
         let Some(bytes) = read(&path)? else {
             return Err(StoreError::NoHub { place: self.root.display().to_string() });
         };
-        let version = version_of(&bytes);
-        if version.is_some_and(|version| version > STORE_VERSION) {
-            return Err(StoreError::Upgraded { found: version.unwrap_or(0), known: STORE_VERSION });
-        }
-        from_json(&path, &bytes)
+        not_newer(&path, version_of(&bytes), STORE_VERSION)?;
+        let settings: Settings = from_json(&path, &bytes)?;
+        settings.check().map_err(|(key, what)| {
+            let line = line_of(&bytes, key);
+            StoreError::Malformed { place: format!("{} line {line}", path.display()), what }
+        })?;
+        Ok(settings)
     }
 
     /// Stops a writer whose store was upgraded while it ran.
@@ -165,14 +169,35 @@ impl Inner {
         Ok(())
     }
 
-    fn bump(&self) -> Result<(), StoreError> {
+    /// Makes a change and moves the counter. What can fail for want of space does so before the change,
+    /// so that a change which is said to have failed did not happen.
+    fn counted(&self, change: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let path = self.root.join("generation");
         let next = self.generation()?.wrapping_add(1);
-        replace(&self.root.join("generation"), format!("{next}\n").as_bytes())
+        let staged = stage(&path, format!("{next}\n").as_bytes())?;
+        change()?;
+        staged.put()
+    }
+
+    /// Removes what writers left behind that died before they renamed it.
+    fn remove_leftovers(&self) -> Result<(), StoreError> {
+        let folders = FOLDERS.iter().map(|folder| self.root.join(folder));
+        for folder in folders.chain([self.root.clone()]) {
+            for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
+                let entry = entry.map_err(|error| failed(&folder, &error))?;
+                let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+                if temporary && is_old(&entry) {
+                    remove(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), StoreError> {
         self.check_version()?;
-        replace(path, &to_json(path, value)?)
+        let bytes = to_json(path, value)?;
+        self.counted(|| replace(path, &bytes))
     }
 }
 
@@ -191,6 +216,28 @@ fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StoreE
     })
 }
 
+/// Was it written long enough ago that nobody is about to name it?
+fn is_old(entry: &std::fs::DirEntry) -> bool {
+    let written = entry.metadata().and_then(|meta| meta.modified()).ok();
+    written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > BLOB_KEPT)
+}
+
+/// The first line that has this key; what is looked for was read from there.
+fn line_of(bytes: &[u8], key: &str) -> usize {
+    let text = String::from_utf8_lossy(bytes);
+    let quoted = format!("\"{key}\"");
+    text.lines().position(|line| line.contains(&quoted)).map_or(1, |at| at + 1)
+}
+
+fn not_newer(path: &Path, found: Option<u32>, known: u32) -> Result<(), StoreError> {
+    match found.filter(|found| *found > known) {
+        Some(found) => {
+            Err(StoreError::Upgraded { place: path.display().to_string(), found, known })
+        }
+        None => Ok(()),
+    }
+}
+
 /// The version of a stored file, whatever else is in it.
 fn version_of(bytes: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
@@ -201,8 +248,12 @@ impl Store for FileStore {
     type Lock = FileLock;
 
     async fn lock(&self, name: LockName, wait: Duration) -> Result<FileLock, StoreError> {
-        make_folder(&self.inner.root.join("locks"))?;
-        take(&self.inner.root.join("locks"), &name, wait).await
+        let folder = self.inner.root.join("locks");
+        make_folder(&folder).map_err(|error| {
+            let StoreError::Io { place, what } = error else { return error };
+            StoreError::Unlockable { place, what }
+        })?;
+        take(&folder, &name, wait).await
     }
 
     async fn generation(&self) -> Result<u64, StoreError> {
@@ -224,8 +275,8 @@ impl Store for FileStore {
             if read(&path)?.is_some() {
                 inner.check_version()?;
             }
-            replace(&path, &to_json(&path, &settings)?)?;
-            inner.bump()
+            let bytes = to_json(&path, &settings)?;
+            inner.counted(|| replace(&path, &bytes))
         })
         .await
     }
@@ -262,11 +313,8 @@ impl Store for FileStore {
 
     async fn write_source(&self, source: &SourceRecord) -> Result<(), StoreError> {
         let source = source.clone();
-        self.blocking(move |inner| {
-            inner.write(&inner.json("sources", source.id.as_str()), &source)?;
-            inner.bump()
-        })
-        .await
+        self.blocking(move |inner| inner.write(&inner.json("sources", source.id.as_str()), &source))
+            .await
     }
 
     async fn remove_source(&self, source: &SourceId) -> Result<(), StoreError> {
@@ -274,10 +322,12 @@ impl Store for FileStore {
         self.blocking(move |inner| {
             inner.check_version()?;
             // The source itself goes first: what is left without it has no effect.
-            for folder in ["sources", "policies", "connections", "manifests"] {
-                remove(&inner.json(folder, source.as_str()))?;
-            }
-            inner.bump()
+            inner.counted(|| {
+                for folder in ["sources", "policies", "connections", "manifests"] {
+                    remove(&inner.json(folder, source.as_str()))?;
+                }
+                Ok(())
+            })
         })
         .await
     }
@@ -287,12 +337,7 @@ impl Store for FileStore {
         self.blocking(move |inner| {
             let path = inner.json("manifests", source.as_str());
             let Some(bytes) = read(&path)? else { return Ok(None) };
-            if version_of(&bytes).is_some_and(|version| version > MANIFEST_VERSION) {
-                return Err(StoreError::Upgraded {
-                    found: version_of(&bytes).unwrap_or(0),
-                    known: MANIFEST_VERSION,
-                });
-            }
+            not_newer(&path, version_of(&bytes), MANIFEST_VERSION)?;
             from_json(&path, &bytes).map(Some)
         })
         .await
@@ -310,8 +355,7 @@ impl Store for FileStore {
             // Ten thousand tools are read often and by programs only: no indentation.
             let bytes =
                 serde_json::to_vec(&manifest).map_err(|error| failed(&path, &error.into()))?;
-            replace(&path, &bytes)?;
-            inner.bump()
+            inner.counted(|| replace(&path, &bytes))
         })
         .await
     }
@@ -322,9 +366,7 @@ impl Store for FileStore {
             let path = inner.json("policies", source.as_str());
             let Some(bytes) = read(&path)? else { return Ok(Policy::default()) };
             let policy: Policy = from_json(&path, &bytes)?;
-            if policy.version > POLICY_VERSION {
-                return Err(StoreError::Upgraded { found: policy.version, known: POLICY_VERSION });
-            }
+            not_newer(&path, Some(policy.version), POLICY_VERSION)?;
             Ok(policy)
         });
         match read.await {
@@ -335,11 +377,8 @@ impl Store for FileStore {
 
     async fn write_policy(&self, source: &SourceId, policy: &Policy) -> Result<(), StoreError> {
         let (source, policy) = (source.clone(), policy.clone());
-        self.blocking(move |inner| {
-            inner.write(&inner.json("policies", source.as_str()), &policy)?;
-            inner.bump()
-        })
-        .await
+        self.blocking(move |inner| inner.write(&inner.json("policies", source.as_str()), &policy))
+            .await
     }
 
     async fn connections(&self, source: &SourceId) -> Result<Connections, StoreError> {
@@ -491,19 +530,14 @@ impl Store for FileStore {
 
     async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
         self.blocking(move |inner| {
+            inner.remove_leftovers()?;
             let folder = inner.root.join("blobs");
             let mut removed = 0;
             for entry in std::fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
                 let entry = entry.map_err(|error| failed(&folder, &error))?;
                 let digest =
                     entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
-                let age = entry
-                    .metadata()
-                    .and_then(|meta| meta.modified())
-                    .ok()
-                    .and_then(|at| at.elapsed().ok());
-                let old = age.is_some_and(|age| age > BLOB_KEPT);
-                if old && digest.is_none_or(|digest| !keep.contains(&digest)) {
+                if is_old(&entry) && digest.is_none_or(|digest| !keep.contains(&digest)) {
                     remove(&entry.path())?;
                     removed += 1;
                 }

@@ -5,7 +5,7 @@
     reason = "locks are files, tried again until a deadline"
 )]
 
-use super::whole::{FILE_MODE, failed};
+use super::whole::FILE_MODE;
 use crate::ports::store::{LockName, StoreError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub(super) async fn take(
         .truncate(false)
         .mode(FILE_MODE)
         .open(&path)
-        .map_err(|error| failed(&path, &error))?;
+        .map_err(|error| unlockable(&path, &error))?;
     let since = Instant::now();
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -52,10 +52,11 @@ pub(super) async fn take(
             }
             Err(Errno::WOULDBLOCK) => tokio::time::sleep(TRY_EVERY).await,
             Err(Errno::INTR) => {}
-            Err(Errno::NOLCK | Errno::NOTSUP | Errno::INVAL | Errno::NOSYS) => {
-                return Err(StoreError::Unlockable(folder.display().to_string()));
-            }
-            Err(error) => return Err(failed(&path, &error.into())),
+            Err(error) => return Err(unlockable(&path, &error.into())),
         }
     }
+}
+
+fn unlockable(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unlockable { place: path.display().to_string(), what: error.to_string() }
 }

@@ -5,13 +5,16 @@ use crate::ports::store::StoreError;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Mode of every folder.
 pub(super) const FOLDER_MODE: u32 = 0o700;
 /// Mode of every file.
 pub(super) const FILE_MODE: u32 = 0o600;
+
+/// What the names of temporary files begin with.
+pub(super) const TEMPORARY: &str = ".tmp-";
 
 pub(super) fn failed(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Io { place: path.display().to_string(), what: error.to_string() }
@@ -43,25 +46,55 @@ pub(super) fn replace_unsynced(path: &Path, bytes: &[u8]) -> Result<(), StoreErr
 }
 
 fn put(path: &Path, bytes: &[u8], synced: bool) -> Result<(), StoreError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let folder = path.parent().unwrap_or(path);
-    let name = format!(".tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let temporary = folder.join(name);
-    let written = (|| {
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
-        file.write_all(bytes)?;
-        if synced {
-            file.sync_all()?;
-        }
-        fs::rename(&temporary, path)?;
-        if synced { sync_folder(folder) } else { Ok(()) }
-    })();
-    written.map_err(|error| {
+    if synced {
+        return stage(path, bytes)?.put();
+    }
+    let staged = Staged { path, temporary: temporary_beside(path) };
+    write_new(&staged.temporary, bytes, false)
+        .and_then(|()| fs::rename(&staged.temporary, path))
+        .map_err(|error| failed(path, &error))
+}
+
+/// Bytes that are on the disk already, beside the file they will replace; dropped, they never were.
+pub(super) struct Staged<'a> {
+    path: &'a Path,
+    temporary: PathBuf,
+}
+
+impl Staged<'_> {
+    /// Puts them into place, which needs no space any more.
+    pub(super) fn put(self) -> Result<(), StoreError> {
+        fs::rename(&self.temporary, self.path)
+            .and_then(|()| sync_folder(self.path.parent().unwrap_or(self.path)))
+            .map_err(|error| failed(self.path, &error))
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
         // Already renamed, or never made: either way there is nothing else to clean up.
-        let _ = fs::remove_file(&temporary);
-        failed(path, &error)
-    })
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// Writes and syncs a temporary file beside `path`.
+pub(super) fn stage<'a>(path: &'a Path, bytes: &[u8]) -> Result<Staged<'a>, StoreError> {
+    let staged = Staged { path, temporary: temporary_beside(path) };
+    write_new(&staged.temporary, bytes, true).map_err(|error| failed(path, &error))?;
+    Ok(staged)
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name =
+        format!("{TEMPORARY}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    path.parent().unwrap_or(path).join(name)
+}
+
+fn write_new(path: &Path, bytes: &[u8], synced: bool) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)?;
+    if synced { file.sync_all() } else { Ok(()) }
 }
 
 /// Makes a rename, creation or removal in `folder` survive a crash.

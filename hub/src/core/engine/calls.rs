@@ -15,6 +15,7 @@ use crate::model::names::{ConnectionName, ToolRef};
 use crate::model::policy::{Because, Effect as Ruled, Ruling};
 use crate::model::time::Now;
 use crate::model::turn::{Answer, Delivery, GuestCall};
+use crate::model::visible::one_line;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -51,7 +52,10 @@ impl Engine {
     /// Takes a call the guest made: checks it, compares it with the journal, and rules.
     pub(super) fn take_call(&mut self, call: &GuestCall, secret: bool, out: &mut Vec<Effect>) {
         if u64::from(call.seq.0) > self.record.limits.calls_max {
-            self.end_with(self.call_limit());
+            let mut failure = self.call_limit();
+            let next = one_line(&format!("{}.{}", call.namespace, call.tool), 120);
+            failure.message.push_str(&format!("; the next was `{next}`"));
+            self.end_with(failure);
             return;
         }
         let seq = call.seq;
@@ -112,7 +116,7 @@ impl Engine {
             Some(name) => match name.parse::<ConnectionName>() {
                 Ok(name) if source.connections.contains(&name) => Some(name),
                 Ok(_) | Err(_) => {
-                    checked = Err(unknown_connection(&address, &source.connections));
+                    checked = Err(unknown_connection(&address, name, &source.connections));
                     None
                 }
             },
@@ -283,7 +287,7 @@ impl Engine {
         };
         let address = self.calls.get(&seq).map(|call| call.address.clone()).unwrap_or_default();
         let outcome = match reply {
-            Reply::Outcome(outcome) => outcome,
+            Reply::Outcome(outcome) => placed(outcome, &address),
             Reply::Lost(why) if write => unknown(&address, &why).into(),
             Reply::Lost(why) => {
                 let message = format!("`{address}` gave no answer: {why}");
@@ -382,14 +386,15 @@ fn invalid(address: &str, what: &str) -> ToolFailure {
     ToolFailure::new(ErrorCode::InvalidArguments, format!("`{address}`: {what}")).with_hint(hint)
 }
 
-fn unknown_connection(address: &str, known: &[ConnectionName]) -> ToolFailure {
+fn unknown_connection(address: &str, name: &str, known: &[ConnectionName]) -> ToolFailure {
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     let what = if names.is_empty() {
         "it has none".to_owned()
     } else {
         format!("it has {}", names.join(", "))
     };
-    let message = format!("`{address}` has no connection of that name; {what}");
+    let name = one_line(name, 60);
+    let message = format!("`{address}` has no connection `{name}`; {what}");
     ToolFailure::new(ErrorCode::UnknownConnection, message)
 }
 
@@ -403,10 +408,29 @@ fn denial(address: &str, ruling: &Ruling) -> ToolFailure {
         );
     }
     let why: Vec<String> = ruling.because.iter().map(Because::sentence).collect();
-    ToolFailure::new(
+    let failure = ToolFailure::new(
         ErrorCode::DeniedByPolicy,
         format!("`{address}` is denied: {}", why.join("; ")),
-    )
+    );
+    match ruling.because.as_slice() {
+        [Because::BrokenPolicy { .. }, ..] => failure.with_hint(
+            "Ask the user to correct the named file; until then everything of this source is denied.",
+        ),
+        _ => failure,
+    }
+}
+
+/// The same outcome; what is wrong with an answer says whose answer it was.
+fn placed(outcome: Outcome, address: &str) -> Outcome {
+    let Outcome::Failed(mut failure) = outcome else { return outcome };
+    if failure.code == ErrorCode::UpstreamError {
+        // The message is the upstream's own; where it came from stands beside it.
+        let hint = failure.hint.take().unwrap_or_default();
+        failure.hint = Some(format!("`{address}` answered this. {hint}"));
+    } else if failure.code == ErrorCode::ResultTooLarge {
+        failure.message = format!("`{address}`: {}", failure.message);
+    }
+    Outcome::Failed(failure)
 }
 
 pub(super) fn unknown(address: &str, why: &str) -> ToolFailure {

@@ -151,10 +151,8 @@ impl Engine {
     }
 
     /// The journal can take no more: say what is known to have happened, and stop.
-    pub(super) fn append_failed(&mut self, why: &str, out: &mut Vec<Effect>) {
+    pub(super) fn append_failed(&mut self, failure: Failure, out: &mut Vec<Effect>) {
         self.done = true;
-        let message = format!("the store failed, so the run stopped: {why}");
-        let failure = Failure::new(ErrorCode::JournalWriteFailed, message);
         let envelope = Box::new(self.envelope(EnvelopeStatus::Failed, None, Some(failure)));
         out.push(Effect::Finish { status: RunStatus::Running, envelope });
     }

@@ -130,7 +130,11 @@ impl Engine {
 
     pub(super) fn diverge(&mut self, what: &str) {
         let message = format!("the code took another path than its journal: {what}");
-        self.end_with(Failure::new(ErrorCode::Divergence, message));
+        let hint = format!(
+            "Start a new run. `capabilities hub runs show {}` prints what this one did.",
+            self.record.id
+        );
+        self.end_with(Failure::new(ErrorCode::Divergence, message).with_hint(hint));
     }
 
     fn limit_failure(&self, limit: GuestLimit) -> Failure {

@@ -84,8 +84,8 @@ pub enum Input {
     Woke,
     /// End early.
     Stop(StopBy),
-    /// An append failed; everything behind it was dropped.
-    AppendFailed(String),
+    /// An append failed, and why; everything behind it was dropped.
+    AppendFailed(Failure),
 }
 
 /// Who ends an attempt early.
@@ -313,7 +313,8 @@ impl Engine {
 
     /// Takes one input and adds what should happen to `out`, in order.
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Effect>) {
-        if self.done {
+        // What ends an attempt is an append, too: until that has succeeded, nothing has ended.
+        if self.done && !matches!(input, Input::AppendFailed(_)) {
             return;
         }
         self.clock.read(now.tick);
@@ -347,7 +348,7 @@ impl Engine {
                 self.stop_by(by);
                 self.progress(now, out);
             }
-            Input::AppendFailed(why) => self.append_failed(&why, out),
+            Input::AppendFailed(failure) => self.append_failed(failure, out),
         }
     }
 

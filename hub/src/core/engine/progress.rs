@@ -13,6 +13,8 @@ use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
 /// Replaying may take this many times what the journal says, plus [`REPLAY_SPARE_US`].
 const REPLAY_FACTOR: u64 = 4;
 const REPLAY_SPARE_US: u64 = 1_000_000;
+/// Calls that an error names at most.
+const CALLS_NAMED: usize = 3;
 
 impl Engine {
     /// The first input of an attempt.
@@ -30,8 +32,15 @@ impl Engine {
             return;
         }
         if self.docket.is_expired(believed) {
-            let failure =
-                Failure::new(ErrorCode::RunExpired, "nobody decided before the question expired");
+            let asked: Vec<String> = self
+                .docket
+                .undecided()
+                .map(|question| format!("{} `{}`", question.seq, question.address))
+                .take(CALLS_NAMED)
+                .collect();
+            let asked = asked.join(", ");
+            let message = format!("nobody decided about {asked} before the question expired");
+            let failure = Failure::new(ErrorCode::RunExpired, message);
             self.stop = Some(Stop { status: Some(RunStatus::Expired), failure: Some(failure) });
             self.end(now, out);
             return;
@@ -118,7 +127,8 @@ impl Engine {
         if now.tick >= self.deadline()
             && self.stop.as_ref().is_none_or(|stop| stop.status.is_none())
         {
-            let message = format!("the attempt took longer than {} ms", self.record.limits.wall_ms);
+            let (most, waits) = (self.record.limits.wall_ms, self.waits_for());
+            let message = format!("the attempt took longer than {most} ms{waits}");
             self.stop = Some(Stop {
                 status: Some(RunStatus::Failed),
                 failure: Some(Failure::new(ErrorCode::WallLimit, message)),
@@ -298,6 +308,24 @@ impl Engine {
         };
         self.set_state(seq, State::Settled);
         Ok(outcome)
+    }
+
+    /// What the attempt was waiting for, as the end of a sentence.
+    fn waits_for(&self) -> String {
+        let calls = self.seqs(|state| matches!(state, State::InFlight { .. } | State::Dialling));
+        let named: Vec<String> = calls
+            .iter()
+            .filter_map(|seq| self.calls.get(seq))
+            .map(|call| format!("`{}`", call.address))
+            .take(CALLS_NAMED)
+            .collect();
+        if !named.is_empty() {
+            format!(", and was waiting for {}", named.join(", "))
+        } else if !self.timers.is_empty() {
+            ", and was waiting for a timer".to_owned()
+        } else {
+            String::new()
+        }
     }
 
     /// Is anyone's answer needed before the run can go on?

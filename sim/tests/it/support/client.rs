@@ -1,6 +1,7 @@
 //! A bare JSON-RPC client over pipes, which accepts nothing but JSON-RPC.
 
 use super::WITHIN;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -95,14 +96,21 @@ impl Client {
         }
     }
 
+    /// The answer to a request, if it has arrived already.
+    pub(crate) fn answered(&mut self, id: u64) -> Option<Value> {
+        while let Ok(line) = self.lines.try_recv() {
+            let message = parsed(&line);
+            if message["id"] == id && message.get("method").is_none() {
+                return Some(message);
+            }
+        }
+        None
+    }
+
     /// The next message of the server, which must be JSON-RPC.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
-        let line = self.lines.recv_timeout(WITHIN).expect("a message in time");
-        let message: Value =
-            serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
-        assert_eq!(message["jsonrpc"], "2.0", "not JSON-RPC on stdout: {line}");
-        message
+        parsed(&self.lines.recv_timeout(WITHIN).expect("a message in time"))
     }
 
     /// Calls a tool; its result.
@@ -155,9 +163,7 @@ impl Client {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 // Whatever came last is looked at as well.
                 while let Ok(line) = self.lines.recv_timeout(WITHIN) {
-                    let message: Value = serde_json::from_str(&line)
-                        .unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
-                    assert_eq!(message["jsonrpc"], "2.0", "not JSON-RPC on stdout: {line}");
+                    parsed(&line);
                 }
                 return status.code().unwrap_or(-1);
             }
@@ -172,11 +178,45 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Kills every worker of the server, in which the model's code runs.
+    pub(crate) fn kill_workers(&self) {
+        let parent = self.child.id().to_string();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(number) = process.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let read =
+                |name| std::fs::read_to_string(process.path().join(name)).unwrap_or_default();
+            let is_child = read("status").lines().any(|line| line == format!("PPid:\t{parent}"));
+            let own = std::fs::read_link(process.path().join("exe"));
+            if is_child
+                && own.is_ok_and(|own| Some(own) == super::capabilities().canonicalize().ok())
+            {
+                let _ = kill_process(Pid::from_raw(number).expect("a process"), Signal::KILL);
+            }
+        }
+    }
+
+    /// Sends the server process a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let number = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(number.expect("a process"), signal).expect("a server that can be signalled");
+    }
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A message of the server, which must be JSON-RPC.
+#[track_caller]
+fn parsed(line: &str) -> Value {
+    let message: Value =
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
+    assert_eq!(message["jsonrpc"], "2.0", "not JSON-RPC on stdout: {line}");
+    message
 }
 
 /// What stateless clients send along with a request.

@@ -1,8 +1,11 @@
 //! A hub of the real binary in a home of its own, for tests that use it as a person or a client would.
 
 mod client;
+mod files;
+pub(crate) mod stage;
 
 pub(crate) use client::{Client, modern_meta};
+pub(crate) use files::{damaged, json_files};
 
 use hub::cli::AGENT_VARIABLES;
 use serde_json::Value;
@@ -16,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up; far more than it ever needs.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 /// How often something that cannot be waited for is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A hub in a temporary home.
 pub(crate) struct TestHub {
@@ -63,6 +66,11 @@ impl TestHub {
             log.to_str().expect("a path that is text"),
         ];
         fixed.iter().chain(arguments).map(|word| (*word).to_owned()).collect()
+    }
+
+    /// The folder of the hub itself.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.file("capabilities").join("hub")
     }
 
     /// A file in the hub's own temporary folder.
@@ -192,14 +200,24 @@ impl TestHub {
 
 /// Waits until `look` finds something.
 #[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_every(LOOK_EVERY, what, look)
+}
+
+/// As [`until`], for what must be caught soon after it happened.
+#[track_caller]
+pub(crate) fn until_every<T>(
+    every: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     let deadline = Instant::now() + WITHIN;
     loop {
         if let Some(found) = look() {
             return found;
         }
         assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(every);
     }
 }
 
