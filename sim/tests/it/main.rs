@@ -4,6 +4,7 @@
 mod cli;
 mod conformance;
 mod journals;
+mod limits;
 mod real_servers;
 mod runs;
 mod sandbox;
