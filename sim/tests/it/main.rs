@@ -3,6 +3,7 @@
 
 mod cli;
 mod conformance;
+mod harm;
 mod journals;
 mod limits;
 mod real_servers;
