@@ -4,8 +4,10 @@
 mod awkward;
 mod cli;
 mod conformance;
+mod harm;
 mod journals;
 mod kills;
+mod limits;
 mod lockdown;
 mod real_servers;
 mod runs;

@@ -4,18 +4,30 @@ use hub::adapters::sandbox::{InlineSandbox, WorkerSandbox};
 use hub::model::time::LogicalMs;
 use hub::model::turn::{Delivery, GuestEnd, GuestLimit, Turn, Yielded};
 use hub::ports::sandbox::{Guest, Sandbox, SandboxError};
-use sim::conformance::sandbox::{Case, Kind, TOPICS, mismatches, program, read, transcript};
+use sim::conformance::sandbox::{
+    Case, HOSTILE, Kind, TOPICS, mismatches, program, read, transcript,
+};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 #[tokio::test]
 async fn the_inline_sandbox_does_what_every_sandbox_must() {
-    check(&InlineSandbox, Kind::Inline).await;
+    check(&InlineSandbox, Kind::Inline, TOPICS).await;
 }
 
 #[tokio::test]
 async fn the_worker_sandbox_does_what_every_sandbox_must() {
-    check(&workers(), Kind::Worker).await;
+    check(&workers(), Kind::Worker, TOPICS).await;
+}
+
+#[tokio::test]
+async fn no_program_that_means_harm_does_any_to_the_inline_sandbox() {
+    check(&InlineSandbox, Kind::Inline, HOSTILE).await;
+}
+
+#[tokio::test]
+async fn no_program_that_means_harm_does_any_to_the_worker_sandbox() {
+    check(&workers(), Kind::Worker, HOSTILE).await;
 }
 
 #[tokio::test]
@@ -122,9 +134,9 @@ fn a_case_that_does_not_read_is_named() {
     assert_eq!(error("=== a\nreturn 1;\n"), "in the case `a`: a case has a transcript after `---`");
 }
 
-async fn check<S: Sandbox>(sandbox: &S, kind: Kind) {
+async fn check<S: Sandbox>(sandbox: &S, kind: Kind, topics: &[(&str, &str)]) {
     let mut found = String::new();
-    for (topic, text) in TOPICS {
+    for (topic, text) in topics {
         let cases = read(text).unwrap();
         for mismatch in mismatches(sandbox, kind, &cases).await {
             writeln!(found, "\n[{topic}]\n{mismatch}").unwrap();

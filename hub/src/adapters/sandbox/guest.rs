@@ -314,7 +314,8 @@ fn caught(ctx: &Ctx<'_>, host: &Host, inner: Persistent<Object<'static>>) -> Stu
     if host.meter.check() {
         return Stuck::Limit(GuestLimit::Compute);
     }
-    if is_out_of_memory(&error, host.memory_low.get()) {
+    // A heap can fill between two polls; `null` is then the engine's, if the code throws nothing itself.
+    if is_out_of_memory(&error, host.memory_low.get() || !host.code_throws()) {
         return Stuck::Limit(GuestLimit::Memory);
     }
     let explained = inner.restore(ctx).and_then(|inner| {

@@ -79,6 +79,11 @@ impl Host {
         self.program.sources.iter().map(|(namespace, _)| namespace.as_str())
     }
 
+    /// Does the code throw, or reject with, anything of its own?
+    pub(super) fn code_throws(&self) -> bool {
+        ["throw", "reject"].iter().any(|word| self.program.body.contains(word))
+    }
+
     /// JSON text as the hub reads it, or why the guest may not send it.
     pub(super) fn plain(&self, text: &str) -> std::result::Result<String, String> {
         let text = unmark(text, &self.mark)?;

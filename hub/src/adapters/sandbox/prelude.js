@@ -130,9 +130,15 @@
     return typeof raw === 'bigint' ? host.mark + apply(bigToString, raw, []) : value;
   };
   const toText = (value) => {
+    // A getter or a toJSON may come here again while `value` is printed.
+    const before = sawBigInt;
     sawBigInt = false;
-    const text = stringify(value);
-    return sawBigInt && text !== undefined ? stringify(value, markBigInts) : text;
+    try {
+      const text = stringify(value);
+      return sawBigInt && text !== undefined ? stringify(value, markBigInts) : text;
+    } finally {
+      sawBigInt = sawBigInt || before;
+    }
   };
 
   // ---- Tools.
@@ -200,6 +206,8 @@
     }
     const refuse = () => { throw new RealTypeError(namespace + ' cannot be changed'); };
     return new Proxy(freeze(target), {
+      // No trap that the guest put on Object.prototype is asked.
+      __proto__: null,
       get(tools, name) {
         if (typeof name === 'symbol') return undefined;
         const known = tools[name];

@@ -10,6 +10,12 @@ mod strip;
 
 use crate::model::error::{ErrorCode, Failure};
 
+/// Bytes of stack that one byte of code may need: the parser recurses once per open bracket, through some
+/// twenty functions each. Only what is really used becomes memory.
+const STACK_BYTES_PER_BYTE: usize = 8 * 1024;
+/// Bytes of stack for code that does not nest.
+const STACK_BYTES_LEAST: usize = 1 << 20;
+
 /// Code that is ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
@@ -45,7 +51,8 @@ pub fn prepare(text: &str, bytes_max: u64) -> Result<Prepared, Failure> {
             "a NUL character cannot stand in code",
         ));
     }
-    let body = shape::shape(&source, &mut notices)?;
+    let stack_bytes = STACK_BYTES_LEAST + source.len() * STACK_BYTES_PER_BYTE;
+    let body = stacker::grow(stack_bytes, || shape::shape(&source, &mut notices))?;
     Ok(Prepared { body, notices })
 }
 

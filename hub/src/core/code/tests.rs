@@ -112,6 +112,29 @@ fn the_size_limit_is_exact_and_counts_bytes() {
 }
 
 #[test]
+fn code_of_nothing_but_nesting_is_read_or_refused_and_never_breaks_the_hub() {
+    // On a thread with as little stack as any of the hub's.
+    let nested =
+        ["(", "[", "{", "!", "- ", "a=>", "a:", "new ", "x?", "`${", "({a:", "if(1)", "let x:["];
+    let read = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+        for part in nested {
+            let text = part.repeat(65_536 / part.len());
+            assert!(prepare(&text, 65_536).is_err(), "{part}");
+        }
+        for (open, close) in [("(", ")"), ("[", "]"), ("a=>", ""), ("!", ""), ("{", "}")] {
+            let times = 65_000 / (open.len() + close.len());
+            let text = format!("{}1{}", open.repeat(times), close.repeat(times));
+            assert!(prepare(&text, 65_536).is_ok(), "{open}");
+        }
+        for part in ["+1", ".b", "()", "!", "[0]", "`x`"] {
+            let text = format!("a{}", part.repeat(65_000 / part.len()));
+            assert!(prepare(&text, 65_536).is_ok(), "{part}");
+        }
+    });
+    read.unwrap().join().unwrap();
+}
+
+#[test]
 fn a_template_literal_with_fences_is_not_a_fenced_block() {
     let text = "const md = `\n```js\nx\n```\n`;\nreturn md";
     assert!(prepare(text, 65_536).is_ok());

@@ -16,6 +16,8 @@ use serde_json::Value;
 
 /// Bytes of call lines in one envelope.
 const CALL_BYTES_SENT: usize = 4 * 1024;
+/// What a list has beyond its members with a comma each.
+const BRACKET_BYTES: usize = 1;
 /// Characters of arguments in a pending call's summary.
 const SUMMARY_CHARS: usize = 200;
 
@@ -119,7 +121,7 @@ fn cut_for_string(text: &str, room: usize) -> &str {
 
 /// Keeps the newest lines that fit; a line that does not fit alone is cut. Was anything left out?
 fn keep_last(lines: &mut Vec<String>, bytes_max: usize) -> bool {
-    let mut used = 0;
+    let mut used = BRACKET_BYTES;
     let mut kept: Vec<String> = Vec::new();
     let mut left_out = false;
     for line in lines.iter().rev() {
@@ -143,7 +145,7 @@ fn keep_last(lines: &mut Vec<String>, bytes_max: usize) -> bool {
 
 /// Keeps the first lines that fit, cut ones included.
 fn keep_first(lines: &mut Vec<String>, bytes_max: usize) {
-    let mut used = 0;
+    let mut used = BRACKET_BYTES;
     let mut kept = Vec::new();
     for line in lines.iter() {
         let room = bytes_max.saturating_sub(used);
@@ -172,7 +174,7 @@ fn fit_failure(mut failure: Failure, bytes_max: usize) -> Failure {
 
 fn fit_pending(pending: Vec<Pending>, bytes_max: usize) -> (Vec<Pending>, usize) {
     let all = pending.len();
-    let mut used = 0;
+    let mut used = BRACKET_BYTES;
     let mut kept = Vec::new();
     for one in pending {
         used += json_len(&one) + 1;
@@ -360,6 +362,18 @@ mod tests {
             }).collect();
             let envelope = fit(draft, limit);
             prop_assert!(json_len(&envelope) as u64 <= limit, "{} over {limit}", json_len(&envelope));
+            // Each part keeps its share, whatever the others leave.
+            let share = |part: usize| part * usize::try_from(limit).unwrap() / (24 * 1024);
+            let error = envelope.error.as_ref().map_or(0, json_len);
+            for (part, bytes, bytes_max) in [
+                ("logs", json_len(&envelope.logs), share(LOG_BYTES_SENT)),
+                ("error and notices", error + json_len(&envelope.notices), share(NOTICE_BYTES_SENT)),
+                ("pending", json_len(&envelope.pending), share(PENDING_BYTES_SENT)),
+                ("calls", json_len(&envelope.calls), share(CALL_BYTES_SENT)),
+            ] {
+                prop_assert!(bytes <= bytes_max, "{part}: {bytes} over {bytes_max}");
+            }
+            prop_assert!(envelope.calls.iter().filter(|line| line.count.is_none()).count() <= CALLS_LISTED);
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Case {
     pub value_bytes: u64,
     /// Run the code as it is, without the hub's own preparation.
     pub raw: bool,
+    /// Tools of one more source, `odd`.
+    pub tools: Vec<String>,
     /// The only sandbox this is about, if not every one.
     pub only: Option<Kind>,
 }
@@ -78,6 +80,7 @@ fn case(part: &str) -> Result<Case> {
         memory_mb: 16,
         value_bytes: 1 << 20,
         raw: false,
+        tools: Vec::new(),
         only: None,
     };
     for option in options.split(", ").filter(|option| !option.is_empty()) {
@@ -88,6 +91,7 @@ fn case(part: &str) -> Result<Case> {
             "memory_mb" => case.memory_mb = value.parse()?,
             "value_bytes" => case.value_bytes = value.parse()?,
             "raw" => case.raw = true,
+            "tools" => case.tools = value.split(' ').map(str::to_owned).collect(),
             "worker" => case.only = Some(Kind::Worker),
             "inline" => case.only = Some(Kind::Inline),
             _ => bail!("there is no option `{key}`"),

@@ -22,3 +22,15 @@ pub const TOPICS: &[(&str, &str)] = &[
     ("patches", include_str!("cases/patches.txt")),
     ("limits", include_str!("cases/limits.txt")),
 ];
+
+/// Programs that mean harm, by topic, in the form of the suite.
+pub const HOSTILE: &[(&str, &str)] = &[
+    ("compilers", include_str!("../../../../fixtures/programs/compilers.txt")),
+    ("pollution", include_str!("../../../../fixtures/programs/pollution.txt")),
+    ("names", include_str!("../../../../fixtures/programs/names.txt")),
+    ("values", include_str!("../../../../fixtures/programs/values.txt")),
+    ("depth", include_str!("../../../../fixtures/programs/depth.txt")),
+    ("memory", include_str!("../../../../fixtures/programs/memory.txt")),
+    ("loops", include_str!("../../../../fixtures/programs/loops.txt")),
+    ("floods", include_str!("../../../../fixtures/programs/floods.txt")),
+];

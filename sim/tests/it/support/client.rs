@@ -154,6 +154,11 @@ impl Client {
         self.envelope(&json!({ "code": code }))
     }
 
+    /// The server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Closes the server's input and waits for its end; its exit status.
     #[track_caller]
     pub(crate) fn close(mut self) -> i32 {
