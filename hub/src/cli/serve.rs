@@ -26,7 +26,7 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
         output.say(&format!("{open} is open to other users: chmod -R go= {folder}"));
     }
     // The first run then finds a worker waiting; the client's first request does not wait for it.
-    hub.ports().sandbox().prepare();
+    hub.ports().sandbox().start_ahead();
     let sweeping = hub.clone();
     let sweep = tokio::spawn(async move {
         loop {

@@ -4,7 +4,7 @@
 use super::attempt::{Ended, StopSignal};
 use super::hub::{Hub, HubError, LOCK_WAIT};
 use crate::core::approvals::Docket;
-use crate::core::code::prepare;
+use crate::core::code::check_size;
 use crate::core::engine::{pending_envelope, running_envelope};
 use crate::core::runs::{status, summary};
 use crate::model::digest::Digest;
@@ -17,6 +17,7 @@ use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::entropy::Entropy as _;
+use crate::ports::sandbox::{Sandbox as _, SandboxError};
 use crate::ports::secrets::Secrets as _;
 use crate::ports::store::{LockName, Store as _, StoreError};
 use std::time::Duration;
@@ -91,7 +92,9 @@ impl<P: Ports> Hub<P> {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));
         }
-        let prepared = prepare(&code.text, limits.code_bytes)?;
+        check_size(&code.text, limits.code_bytes)?;
+        let prepared = self.ports().sandbox().prepare(&code.text).await;
+        let prepared = prepared.map_err(not_prepared)??;
         let snapshot = serde_json::to_string(&facts.snapshot())
             .map_err(|error| Failure::new(ErrorCode::Bug, error.to_string()))?;
         let digest = Digest::of(snapshot.as_bytes());
@@ -340,5 +343,25 @@ impl<P: Ports> Hub<P> {
             }
         }
         Ok(runs)
+    }
+}
+
+/// Why code could not even be read. Nothing of it ran.
+fn not_prepared(error: SandboxError) -> Failure {
+    match error {
+        SandboxError::Killed(_) => Failure::new(
+            ErrorCode::ComputeLimit,
+            "reading the code took too long; nothing ran",
+        )
+        .with_hint(
+            "Write the code more simply: it nests or repeats something that no parser can bear.",
+        ),
+        SandboxError::Crashed(why) => {
+            let message = format!("reading the code took the parser down; nothing ran ({why})");
+            Failure::new(ErrorCode::SandboxCrashed, message)
+        }
+        SandboxError::Unavailable(_) => {
+            Failure::new(ErrorCode::SandboxUnavailable, error.to_string())
+        }
     }
 }

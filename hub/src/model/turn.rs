@@ -4,6 +4,16 @@ use super::call::Seq;
 use super::time::LogicalMs;
 use serde::{Deserialize, Serialize};
 
+/// Code that is ready to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// Body of an async function. Its first line is the hub's own; the code as given starts on the
+    /// second.
+    pub body: String,
+    /// One line per rewrite, so that the model learns what changed.
+    pub notices: Vec<String>,
+}
+
 /// Everything a guest needs to begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {

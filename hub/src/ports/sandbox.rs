@@ -1,12 +1,22 @@
 //! Where a run's code computes: turn by turn, with nothing but what a turn delivers.
 
-use crate::model::turn::{GuestLimit, Program, Turn, Yielded};
+use crate::model::error::Failure;
+use crate::model::turn::{GuestLimit, Prepared, Program, Turn, Yielded};
 use std::future::Future;
 
 /// Makes guests.
 pub trait Sandbox: Send + Sync + 'static {
     /// One run's code, for one attempt.
     type Guest: Guest;
+
+    /// Makes code as a model sends it ready to run; the inner error is the code's own fault.
+    ///
+    /// # Errors
+    /// `Unavailable`, or the code took the parser down; nothing ran.
+    fn prepare(
+        &self,
+        text: &str,
+    ) -> impl Future<Output = Result<Result<Prepared, Failure>, SandboxError>> + Send;
 
     /// Makes a guest that has run nothing yet.
     ///

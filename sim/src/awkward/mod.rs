@@ -39,7 +39,7 @@ pub enum Quirk {
 }
 
 /// The server's command line.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Awkward {
     /// What else it does; repeatable
     #[arg(long = "quirk", value_enum)]

@@ -61,11 +61,11 @@ async fn an_attempt_may_take_less_than_wall_ms() {
     let waits =
         |ms: u32| format!("await new Promise((done) => setTimeout(done, {ms}));\nreturn 1;");
     stage.check(&waits(9_999), "returned 1").await;
-    let over = "wall_limit: the attempt took longer than 10000 ms\nMake fewer or faster calls per run, in parallel where they do not depend on each other.";
+    let over = "wall_limit: the attempt took longer than 10000 ms, and was waiting for a timer\nMake fewer or faster calls per run, in parallel where they do not depend on each other.";
     stage.check(&waits(10_000), over).await;
     // A call that does not answer is over with it.
     let began = tokio::time::Instant::now();
-    stage.check("await s.hang({ k: 1 });", over).await;
+    stage.check("await s.hang({ k: 1 });", &over.replace("a timer", "`s.hang`")).await;
     assert!(began.elapsed() < Duration::from_millis(10_250), "{:?}", began.elapsed());
 }
 
@@ -85,7 +85,7 @@ async fn a_run_may_make_exactly_max_calls() {
         format!("for (let k = 0; k < {count}; k += 1) await s.get({{ k }});\nreturn 1;")
     };
     stage.check(&calls(500), "returned 1").await;
-    let over = "call_limit: the run made more than 500 calls\nAsk for larger pages, or split the task over several runs.";
+    let over = "call_limit: the run made more than 500 calls; the next was `s.get`\nAsk for larger pages, or split the task over several runs.";
     stage.check(&calls(501), over).await;
     assert_eq!(stage.calls.load(Ordering::SeqCst), 1_000, "the last one never left");
     let at_once = "await Promise.all(Array.from({ length: 501 }, (_, k) => s.get({ k })));";
@@ -102,7 +102,7 @@ async fn max_calls_counts_all_attempts_together() {
         )
     };
     stage.check(&program(3), "returned 1").await;
-    let over = "call_limit: the run made more than 3 calls\nAsk for larger pages, or split the task over several runs.";
+    let over = "call_limit: the run made more than 3 calls; the next was `s.get`\nAsk for larger pages, or split the task over several runs.";
     stage.check(&program(4), over).await;
 }
 
@@ -199,7 +199,7 @@ async fn a_question_waits_for_exactly_approval_ttl_ms() {
     let ended = stage.hub.resume(&waiting.run_id, StopSignal::never()).await;
     assert_eq!(
         said(&ended),
-        "run_expired: nobody decided before the question expired\nStart a new run if the task is still wanted."
+        "run_expired: nobody decided about c1 `s.put` before the question expired\nStart a new run if the task is still wanted."
     );
     assert_eq!(stage.calls.load(Ordering::SeqCst), 0);
     stage.check("return 2;", "returned 2").await;
@@ -218,7 +218,7 @@ async fn a_result_may_have_exactly_call_result_bytes() {
         let refused = json!([
             "result_too_large",
             format!(
-                "the call was made; the result has {} bytes; at most {most} are allowed",
+                "`s.big`: the call was made; the result has {} bytes; at most {most} are allowed",
                 most + 1
             ),
             "Ask for less: a smaller page, a filter or fewer fields.",

@@ -1,6 +1,6 @@
 //! What the hub and a worker say to each other: length-prefixed frames over pipes.
 
-use crate::model::turn::{Program, Turn, Yielded};
+use crate::model::turn::{Prepared, Program, Turn, Yielded};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -11,7 +11,12 @@ pub(super) const FRAME_BYTES_MAX: usize = 48 << 20;
 /// From the hub.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToWorker {
-    Open { build: String, program: Program },
+    /// Prepare this code; only once, and before any program.
+    Prepare(String),
+    Open {
+        build: String,
+        program: Program,
+    },
     Step(Turn),
 }
 
@@ -23,6 +28,8 @@ pub(super) enum FromWorker {
         build: String,
         missing: Vec<String>,
     },
+    /// The code, ready to run; or its fault as JSON, since the frame's format knows no optional members.
+    Prepared(Result<Prepared, String>),
     Opened(Result<(), String>),
     Yielded(Box<Yielded>),
 }

@@ -3,7 +3,9 @@
 use super::guest::{Blank, Guest as InnerGuest};
 use super::meter::MeterKind;
 use super::values::STACK_BYTES_INLINE;
-use crate::model::turn::{Program, Turn, Yielded};
+use crate::core::code::prepare;
+use crate::model::error::Failure;
+use crate::model::turn::{Prepared, Program, Turn, Yielded};
 use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,6 +25,10 @@ pub struct InlineGuest(u64);
 
 impl Sandbox for InlineSandbox {
     type Guest = InlineGuest;
+
+    async fn prepare(&self, text: &str) -> Result<Result<Prepared, Failure>, SandboxError> {
+        Ok(prepare(text))
+    }
 
     async fn open(&self, program: Program) -> Result<InlineGuest, SandboxError> {
         let guest = Blank::new(STACK_BYTES_INLINE)

@@ -8,8 +8,10 @@
 use super::frame::{self, FromWorker, ToWorker};
 use super::lockdown::Layer;
 use super::worker::{NOT_LOCKED_DOWN, WORKER_ARGUMENT};
-use crate::model::turn::{GuestLimit, Program, Turn, Yielded};
+use crate::model::error::Failure;
+use crate::model::turn::{GuestLimit, Prepared, Program, Turn, Yielded};
 use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
@@ -22,6 +24,12 @@ use tokio::sync::oneshot;
 const AHEAD: usize = 1;
 /// How long a worker may take to lock itself down.
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// CPU time that preparing code may take; 64 KB take a few milliseconds.
+const PREPARE_WITHIN: Duration = Duration::from_secs(2);
+/// Workers kept with the code they prepared; those whose code is never run make room.
+const PREPARED_MAX: usize = 2;
+/// A worker that says something else than it was asked for is not listened to any longer.
+const OUT_OF_TURN: &str = "the worker spoke out of turn";
 /// How often the budget of a running step is looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// CPU time over the budget after which a worker is killed: the engine's own limit is a polite one.
@@ -46,6 +54,8 @@ struct Shared {
     /// Asks the one thread that starts workers: their parent-death signal follows that thread.
     spawner: Spawner,
     ahead: Mutex<Vec<Worker>>,
+    /// Workers that prepared some code, by that code: they run it, and no other.
+    prepared: Mutex<VecDeque<(String, Worker)>>,
 }
 
 impl WorkerSandbox {
@@ -69,12 +79,13 @@ impl WorkerSandbox {
                 }
             }
         })?;
-        let ahead = Mutex::default();
-        Ok(WorkerSandbox { shared: Arc::new(Shared { build, unfiltered, spawner, ahead }) })
+        let (ahead, prepared) = (Mutex::default(), Mutex::default());
+        let shared = Shared { build, unfiltered, spawner, ahead, prepared };
+        Ok(WorkerSandbox { shared: Arc::new(shared) })
     }
 
     /// Starts a worker ahead, unless one waits already. Never fails: the next run starts its own.
-    pub fn prepare(&self) {
+    pub fn start_ahead(&self) {
         let this = self.clone();
         tokio::spawn(async move {
             if this.lock().len() >= AHEAD {
@@ -91,6 +102,23 @@ impl WorkerSandbox {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
         self.shared.ahead.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A worker that has seen nothing yet.
+    async fn take(&self) -> Result<Worker, SandboxError> {
+        let waiting = self.lock().pop();
+        match waiting.and_then(Worker::if_alive) {
+            Some(worker) => Ok(worker),
+            None => self.spawn().await,
+        }
+    }
+
+    /// The worker that prepared exactly this code.
+    fn prepared_for(&self, body: &str) -> Option<Worker> {
+        let mut prepared =
+            self.shared.prepared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = prepared.iter().position(|(code, _)| code == body)?;
+        prepared.remove(at).and_then(|(_, worker)| worker.if_alive())
     }
 
     async fn spawn(&self) -> Result<Worker, SandboxError> {
@@ -117,8 +145,8 @@ impl WorkerSandbox {
             Ok(Ok(FromWorker::Ready { .. })) => Err(SandboxError::Unavailable(
                 "the program on disk was replaced while this process ran; restart it".to_owned(),
             )),
-            Ok(Ok(FromWorker::Opened(_) | FromWorker::Yielded(_))) => {
-                Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
+            Ok(Ok(FromWorker::Prepared(_) | FromWorker::Opened(_) | FromWorker::Yielded(_))) => {
+                Err(SandboxError::Unavailable(OUT_OF_TURN.to_owned()))
             }
             Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
             Err(_) => {
@@ -131,13 +159,35 @@ impl WorkerSandbox {
 impl Sandbox for WorkerSandbox {
     type Guest = Worker;
 
-    async fn open(&self, program: Program) -> Result<Worker, SandboxError> {
-        let waiting = self.lock().pop();
-        let mut worker = match waiting.and_then(Worker::if_alive) {
-            Some(worker) => worker,
-            None => self.spawn().await?,
+    async fn prepare(&self, text: &str) -> Result<Result<Prepared, Failure>, SandboxError> {
+        let mut worker = self.take().await?;
+        let prepared = match worker.ask(&ToWorker::Prepare(text.to_owned()), PREPARE_WITHIN).await?
+        {
+            FromWorker::Prepared(Ok(prepared)) => prepared,
+            FromWorker::Prepared(Err(fault)) => {
+                return serde_json::from_str(&fault)
+                    .map(Err)
+                    .map_err(|error| SandboxError::Crashed(error.to_string()));
+            }
+            FromWorker::Ready { .. } | FromWorker::Opened(_) | FromWorker::Yielded(_) => {
+                return Err(SandboxError::Crashed(OUT_OF_TURN.to_owned()));
+            }
         };
-        self.prepare();
+        let mut waiting =
+            self.shared.prepared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        waiting.push_back((prepared.body.clone(), worker));
+        if waiting.len() > PREPARED_MAX {
+            waiting.pop_front();
+        }
+        Ok(Ok(prepared))
+    }
+
+    async fn open(&self, program: Program) -> Result<Worker, SandboxError> {
+        let mut worker = match self.prepared_for(&program.body) {
+            Some(worker) => worker,
+            None => self.take().await?,
+        };
+        self.start_ahead();
         let open = ToWorker::Open { build: self.shared.build.clone(), program };
         worker
             .send(&open)
@@ -146,8 +196,8 @@ impl Sandbox for WorkerSandbox {
         match tokio::time::timeout(READY_WITHIN, worker.receive()).await {
             Ok(Ok(FromWorker::Opened(Ok(())))) => Ok(worker),
             Ok(Ok(FromWorker::Opened(Err(why)))) => Err(SandboxError::Unavailable(why)),
-            Ok(Ok(FromWorker::Ready { .. } | FromWorker::Yielded(_))) => {
-                Err(SandboxError::Unavailable("the worker spoke out of turn".to_owned()))
+            Ok(Ok(FromWorker::Ready { .. } | FromWorker::Prepared(_) | FromWorker::Yielded(_))) => {
+                Err(SandboxError::Unavailable(OUT_OF_TURN.to_owned()))
             }
             Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
             Err(_) => Err(SandboxError::Unavailable(
@@ -220,11 +270,26 @@ impl Worker {
 impl Guest for Worker {
     async fn step(&mut self, turn: Turn) -> Result<Yielded, SandboxError> {
         let budget = Duration::from_micros(turn.budget_us);
+        match self.ask(&ToWorker::Step(turn), budget).await? {
+            FromWorker::Yielded(yielded) => Ok(*yielded),
+            FromWorker::Ready { .. } | FromWorker::Prepared(_) | FromWorker::Opened(_) => {
+                Err(SandboxError::Crashed(OUT_OF_TURN.to_owned()))
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Sends a message and waits for the answer, as long as the worker computes no longer than `budget`
+    /// for it; past that it is killed.
+    async fn ask(
+        &mut self,
+        message: &ToWorker,
+        budget: Duration,
+    ) -> Result<FromWorker, SandboxError> {
         let cpu_before = cpu_of(self.child.id());
         let since = Instant::now();
-        self.send(&ToWorker::Step(turn))
-            .await
-            .map_err(|error| SandboxError::Crashed(self.obituary(&error)))?;
+        self.send(message).await.map_err(|error| SandboxError::Crashed(self.obituary(&error)))?;
         let received = {
             // Reading is not restarted by a look at the watch: a frame may arrive in pieces.
             let (child, from) = (self.child.id(), &mut self.from);
@@ -244,10 +309,7 @@ impl Guest for Worker {
             }
         };
         match received {
-            Some(Ok(FromWorker::Yielded(yielded))) => Ok(*yielded),
-            Some(Ok(FromWorker::Ready { .. } | FromWorker::Opened(_))) => {
-                Err(SandboxError::Crashed("the worker spoke out of turn".to_owned()))
-            }
+            Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => Err(SandboxError::Crashed(self.obituary(&error))),
             None => {
                 self.kill();

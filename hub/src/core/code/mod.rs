@@ -9,6 +9,7 @@ mod shape;
 mod strip;
 
 use crate::model::error::{ErrorCode, Failure};
+use crate::model::turn::Prepared;
 
 /// Bytes of stack that one byte of code may need: the parser recurses once per open bracket, through some
 /// twenty functions each. Only what is really used becomes memory.
@@ -16,25 +17,30 @@ const STACK_BYTES_PER_BYTE: usize = 8 * 1024;
 /// Bytes of stack for code that does not nest.
 const STACK_BYTES_LEAST: usize = 1 << 20;
 
-/// Code that is ready to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
-    /// Body of an async function. Its first line is the hub's own; the code as given starts on the
-    /// second.
-    pub body: String,
-    /// One line per rewrite, so that the model learns what changed.
-    pub notices: Vec<String>,
-}
-
-/// Prepares `text`, which may have at most `bytes_max` bytes.
+/// Refuses code that is larger than `bytes_max`, before anything looks at it.
 ///
 /// # Errors
-/// `code_too_large`, `syntax_error` or `unsupported_syntax`, with line, column and source line.
-pub fn prepare(text: &str, bytes_max: u64) -> Result<Prepared, Failure> {
+/// `code_too_large`.
+pub fn check_size(text: &str, bytes_max: u64) -> Result<(), Failure> {
     if text.len() as u64 > bytes_max {
         let message = format!("the code has {} bytes; at most {bytes_max} are allowed", text.len());
         return Err(Failure::new(ErrorCode::CodeTooLarge, message));
     }
+    Ok(())
+}
+
+/// Looks up once what [`prepare`] needs of the system: where the stack ends. Call it before the process
+/// gives up the right to ask.
+pub fn get_ready() {
+    stacker::remaining_stack();
+}
+
+/// Prepares `text`. The parser takes time and memory without bounds for some short texts, so what is not
+/// trusted is prepared where that can be ended: in a sandbox.
+///
+/// # Errors
+/// `syntax_error` or `unsupported_syntax`, with line, column and source line.
+pub fn prepare(text: &str) -> Result<Prepared, Failure> {
     let mut notices = Vec::new();
     let source = match fence::fenced(text) {
         Some(block) => {

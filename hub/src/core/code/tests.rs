@@ -4,7 +4,7 @@ use super::*;
 
 /// The body and its notices, or the failure, as one text.
 fn shown(text: &str) -> String {
-    match prepare(text, 65_536) {
+    match prepare(text) {
         Ok(Prepared { body, notices }) => {
             let notices: String = notices.iter().map(|line| format!("\n# {line}")).collect();
             format!("{}{notices}", body.strip_prefix('\n').unwrap_or(&body))
@@ -106,9 +106,9 @@ fn what_cannot_run_is_refused_with_its_place() {
 #[test]
 fn the_size_limit_is_exact_and_counts_bytes() {
     let exact = format!("//{}", "é".repeat(32_767));
-    assert_eq!(exact.len(), 65_536);
-    assert!(prepare(&exact, 65_536).is_ok());
-    insta::assert_snapshot!(shown(&format!("{exact}x")));
+    assert!(check_size(&exact, 65_536).is_ok());
+    let over = check_size(&format!("{exact}x"), 65_536).unwrap_err();
+    insta::assert_snapshot!(over, @"code_too_large: the code has 65537 bytes; at most 65536 are allowed");
 }
 
 #[test]
@@ -119,16 +119,16 @@ fn code_of_nothing_but_nesting_is_read_or_refused_and_never_breaks_the_hub() {
     let read = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
         for part in nested {
             let text = part.repeat(65_536 / part.len());
-            assert!(prepare(&text, 65_536).is_err(), "{part}");
+            assert!(prepare(&text).is_err(), "{part}");
         }
         for (open, close) in [("(", ")"), ("[", "]"), ("a=>", ""), ("!", ""), ("{", "}")] {
             let times = 65_000 / (open.len() + close.len());
             let text = format!("{}1{}", open.repeat(times), close.repeat(times));
-            assert!(prepare(&text, 65_536).is_ok(), "{open}");
+            assert!(prepare(&text).is_ok(), "{open}");
         }
         for part in ["+1", ".b", "()", "!", "[0]", "`x`"] {
             let text = format!("a{}", part.repeat(65_000 / part.len()));
-            assert!(prepare(&text, 65_536).is_ok(), "{part}");
+            assert!(prepare(&text).is_ok(), "{part}");
         }
     });
     read.unwrap().join().unwrap();
@@ -137,13 +137,13 @@ fn code_of_nothing_but_nesting_is_read_or_refused_and_never_breaks_the_hub() {
 #[test]
 fn a_template_literal_with_fences_is_not_a_fenced_block() {
     let text = "const md = `\n```js\nx\n```\n`;\nreturn md";
-    assert!(prepare(text, 65_536).is_ok());
+    assert!(prepare(text).is_ok());
 }
 
 proptest::proptest! {
     #[test]
     fn no_text_panics_and_lines_never_move(text in "[a-z(){}:;=<>?!`\n '\"é/*]{0,60}") {
-        if let Ok(prepared) = prepare(&text, 65_536) {
+        if let Ok(prepared) = prepare(&text) {
             let lines = |text: &str| text.matches('\n').count();
             proptest::prop_assert!(lines(&prepared.body) >= lines(&text) || text.contains("```"));
         }

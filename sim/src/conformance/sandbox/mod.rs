@@ -32,5 +32,6 @@ pub const HOSTILE: &[(&str, &str)] = &[
     ("depth", include_str!("../../../../fixtures/programs/depth.txt")),
     ("memory", include_str!("../../../../fixtures/programs/memory.txt")),
     ("loops", include_str!("../../../../fixtures/programs/loops.txt")),
+    ("parser", include_str!("../../../../fixtures/programs/parser.txt")),
     ("floods", include_str!("../../../../fixtures/programs/floods.txt")),
 ];

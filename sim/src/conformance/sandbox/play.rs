@@ -1,7 +1,7 @@
 //! Runs cases against a sandbox and writes down what happened.
 
 use super::case::{Case, Kind};
-use hub::core::code::prepare;
+use hub::core::code::{check_size, prepare};
 use hub::model::json::cut;
 use hub::model::time::LogicalMs;
 use hub::model::turn::{Delivery, GuestEnd, GuestLimit, LookupKind, Program, Turn, Yielded};
@@ -59,8 +59,13 @@ pub fn program(case: &Case) -> Result<Program, hub::model::error::Failure> {
     let body = if case.raw {
         format!("\n{}", case.code)
     } else {
-        prepare(&case.code, CODE_BYTES_MAX)?.body
+        check_size(&case.code, CODE_BYTES_MAX)?;
+        prepare(&case.code)?.body
     };
+    Ok(program_of(case, body))
+}
+
+fn program_of(case: &Case, body: String) -> Program {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let mut sources = vec![
         ("mail".to_owned(), names(&["read", "send", "searchAll", "then_", "list_2"])),
@@ -69,23 +74,34 @@ pub fn program(case: &Case) -> Result<Program, hub::model::error::Failure> {
     if !case.tools.is_empty() {
         sources.push(("odd".to_owned(), case.tools.clone()));
     }
-    Ok(Program {
+    Program {
         body,
         seed: [case.seed; 32],
         started: LogicalMs(STARTED_MS),
         sources,
         memory_bytes: case.memory_mb << 20,
         value_bytes_max: case.value_bytes,
-    })
+    }
 }
 
 /// Runs one case: everything the guest asked for, each delivery after `>`.
 pub async fn transcript<S: Sandbox>(sandbox: &S, case: &Case) -> String {
     let mut out = String::new();
-    let program = match program(case) {
-        Ok(program) => program,
-        Err(failure) => return format!("refused {failure}"),
+    // The code is prepared by the sandbox that runs it, as the hub has it done.
+    let body = if case.raw {
+        format!("\n{}", case.code)
+    } else {
+        let prepared = match check_size(&case.code, CODE_BYTES_MAX) {
+            Ok(()) => sandbox.prepare(&case.code).await,
+            Err(failure) => Ok(Err(failure)),
+        };
+        match prepared {
+            Ok(Ok(prepared)) => prepared.body,
+            Ok(Err(failure)) => return format!("refused {failure}"),
+            Err(error) => return lost(&error),
+        }
     };
+    let program = program_of(case, body);
     let mut guest = match sandbox.open(program).await {
         Ok(guest) => guest,
         Err(error) => return lost(&error),

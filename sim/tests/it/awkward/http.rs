@@ -1,10 +1,10 @@
 //! Servers over HTTP that break at every byte.
 
-use super::{allow_all, caught, client, hub_with, limit, manner, of_url, over_http, plain};
+use super::{allow_all, caught, client, hub_with, limit, manner, of_url, over_http};
 use crate::support::{TestHub, until};
 use serde_json::{Value, json};
-use sim::awkward::Server;
 use sim::awkward::http::{Fault, Kind, Manner, Running, rpc_error};
+use sim::awkward::{Awkward, Server};
 
 /// The fields of an error that programs go by.
 fn error_of(value: &Value) -> String {
@@ -301,7 +301,9 @@ fn the_query_of_an_address_is_sent_and_never_shown() {
 
 #[test]
 fn an_address_of_the_newer_internet_protocol_works() {
-    let Ok(running) = Running::start_at(Server::new(plain()), manner(Kind::Json), "[::1]:0") else {
+    let Ok(running) =
+        Running::start_at(Server::new(Awkward::default()), manner(Kind::Json), "[::1]:0")
+    else {
         eprintln!("skipped: this machine has no IPv6");
         return;
     };

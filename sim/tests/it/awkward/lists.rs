@@ -1,6 +1,6 @@
 //! What an awkward server lists: pages, bad entries, changes.
 
-use super::{allow_all, client, command, hub_with, of_url, over_http, plain};
+use super::{allow_all, client, command, hub_with, of_url, over_http};
 use crate::support::TestHub;
 use serde_json::{Value, json};
 use sim::awkward::http::{Kind, Manner, Running};
@@ -44,7 +44,7 @@ fn a_bad_entry_drops_only_itself_and_is_named() {
 #[test]
 fn a_cursor_that_does_not_advance_ends_the_list() {
     for server in [command(&["--quirk", "stuck-cursor"]), {
-        let quirky = Awkward { quirks: vec![Quirk::StuckCursor], ..plain() };
+        let quirky = Awkward { quirks: vec![Quirk::StuckCursor], ..Awkward::default() };
         of_url(Box::leak(Box::new(Running::start(Server::new(quirky), Manner::default()).unwrap())))
     }] {
         let (tools, notices) = notices(&hub_with(&server));

@@ -12,14 +12,9 @@ use sim::awkward::http::{Kind, Manner, Running};
 use sim::awkward::{Awkward, Server};
 use std::path::PathBuf;
 
-/// The awkward server without a quirk.
-fn plain() -> Awkward {
-    Awkward { quirks: Vec::new(), log: None, start_when: None, fail_list_if: None, http: false }
-}
-
 /// The awkward server over HTTP, in this process.
 fn over_http(manner: Manner) -> Running {
-    Running::start(Server::new(plain()), manner).expect("a free port")
+    Running::start(Server::new(Awkward::default()), manner).expect("a free port")
 }
 
 fn manner(kind: Kind) -> Manner {

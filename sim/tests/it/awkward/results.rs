@@ -1,6 +1,6 @@
 //! Every odd result is right, whatever the way it comes.
 
-use super::{caught, client, command, hub_with, manner, of_url, over_http, plain};
+use super::{caught, client, command, hub_with, manner, of_url, over_http};
 use serde_json::json;
 use sim::awkward::http::{Kind, Manner, Running};
 use sim::awkward::{Awkward, Quirk, Server};
@@ -116,7 +116,7 @@ fn every_odd_result_is_right_over_every_way() {
         let over_http = all(&of_url(&running));
         assert_eq!(over_http, over_stdio, "{manner:?}");
     }
-    let stateless = Awkward { quirks: vec![Quirk::Stateless], ..plain() };
+    let stateless = Awkward { quirks: vec![Quirk::Stateless], ..Awkward::default() };
     let running = Running::start(Server::new(stateless), manner(Kind::Json)).unwrap();
     assert_eq!(all(&of_url(&running)), over_stdio, "the stateless protocol");
     let call =

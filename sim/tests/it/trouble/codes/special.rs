@@ -9,6 +9,8 @@ use hub::model::journal::Entry;
 use hub::model::time::WallMs;
 use hub::ports::store::Store as _;
 use serde_json::{Value, json};
+use sim::awkward::http::{Fault, Manner, Running};
+use sim::awkward::{Awkward, Server};
 use std::path::{Path, PathBuf};
 
 const ASKS: &str = "await notes.listNotes();\nreturn await notes.addNote({ text: 'x' })";
@@ -174,7 +176,7 @@ pub(super) fn sandbox_unavailable() -> Told {
     // Workers that were started before are used up first.
     let answer = until("a run without a worker", || {
         let answer = client.call("execute", &json!({ "code": "return 1" }));
-        (answer["structuredContent"]["status"] == "failed").then_some(answer)
+        (answer["isError"] == true).then_some(answer)
     });
     Told::by(&hub, &answer)
 }
@@ -291,6 +293,22 @@ pub(super) fn source_unavailable() -> Told {
     let hub = scripted(script);
     std::fs::write(hub.file("gate"), "").expect("written");
     let expression = "notes.listNotes()";
+    let envelope = connected(&hub).execute(&catching(expression));
+    let ended = hub.run(["exec", &format!("return await {expression}")]);
+    caught(&hub, &envelope).and(&hub, &ended.stderr, ended.status)
+}
+
+/// A server over HTTP that answers every call with this status.
+pub(super) fn answered_with(status: u16) -> Told {
+    let server =
+        Running::start(Server::new(Awkward::default()), Manner::default()).expect("a port");
+    let hub = TestHub::new();
+    hub.ok(["add", "--accept", "--namespace", "far", &server.url()]);
+    let headers = || vec![("retry-after", "600".to_owned())];
+    for _ in 0..2 {
+        server.fault("tools/call", Fault::Status(status, headers(), "not like this".to_owned()));
+    }
+    let expression = "far.readThing()";
     let envelope = connected(&hub).execute(&catching(expression));
     let ended = hub.run(["exec", &format!("return await {expression}")]);
     caught(&hub, &envelope).and(&hub, &ended.stderr, ended.status)
