@@ -1,8 +1,8 @@
 //! What the hub costs, measured on this machine: the same calls with and without it, in one run.
 
 use anyhow::{Context as _, anyhow};
-use hub::adapters::postings::MemoryPostings;
-use hub::core::index::{Index, Request, search};
+use hub::adapters::postings::MemoryIndex;
+use hub::core::index::{Catalog, Index, Request, search};
 use hub::model::contract::Contract;
 use hub::model::facts::{Facts, SourceFacts, SourcePolicy};
 use hub::model::ids::SourceId;
@@ -178,7 +178,9 @@ pub fn print(capabilities: &Path, sim: &Path, out: &mut impl std::io::Write) -> 
     )?;
 
     let built = Instant::now();
-    let index: Index<MemoryPostings> = Index::new(Arc::new(thousand_tools()?));
+    let catalog = Catalog::new(Arc::new(thousand_tools()?));
+    let postings = MemoryIndex::build(&catalog.documents());
+    let index = Index::new(catalog, postings);
     let built = built.elapsed();
     let request = Request::read(&json!({ "query": "update the label of an item" }))?;
     let found = measured(TIMES, || search(&index, &request).map(|_| ()).map_err(Into::into))?;

@@ -5,7 +5,7 @@ use super::output::Failed;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::entropy::SystemEntropy;
 use crate::adapters::person::{Nobody, Preselected, TerminalPerson};
-use crate::adapters::postings::MemoryPostings;
+use crate::adapters::postings::KeptPostings;
 use crate::adapters::sandbox::{UNFILTERED_VARIABLE, WorkerSandbox};
 use crate::adapters::secrets::EnvironmentSecrets;
 use crate::adapters::sources::McpSources;
@@ -27,6 +27,7 @@ pub(super) struct Real<H: Person> {
     secrets: Arc<EnvironmentSecrets>,
     sources: McpSources<EnvironmentSecrets, SystemClock>,
     sandbox: WorkerSandbox,
+    postings: KeptPostings,
     person: H,
 }
 
@@ -37,7 +38,7 @@ impl<H: Person> Ports for Real<H> {
     type Secrets = EnvironmentSecrets;
     type Sources = McpSources<EnvironmentSecrets, SystemClock>;
     type Sandbox = WorkerSandbox;
-    type Postings = MemoryPostings;
+    type Postings = KeptPostings;
     type Person = H;
 
     fn clock(&self) -> &SystemClock {
@@ -62,6 +63,10 @@ impl<H: Person> Ports for Real<H> {
 
     fn sandbox(&self) -> &WorkerSandbox {
         &self.sandbox
+    }
+
+    fn postings(&self) -> &KeptPostings {
+        &self.postings
     }
 
     fn person(&self) -> &H {
@@ -93,10 +98,12 @@ fn open<H: Person>(person: H) -> Result<Hub<Real<H>>, Failed> {
     let unfiltered = variable(UNFILTERED_VARIABLE).is_some_and(|value| value == "1");
     let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned(), unfiltered)
         .map_err(|error| Failed::internal(&format!("the sandbox cannot be prepared: {error}")))?;
+    let folder = hub_folder()?;
     let ports = Real {
         clock,
         entropy: SystemEntropy,
-        store: FileStore::new(hub_folder()?),
+        store: FileStore::new(folder.clone()),
+        postings: KeptPostings::new(folder.join("index")),
         sources: McpSources::new(Arc::clone(&secrets), clock, own_program()),
         secrets,
         sandbox,

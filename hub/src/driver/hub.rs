@@ -1,7 +1,7 @@
 //! A hub as a value made from ports. Two of them in one process share nothing.
 
 use crate::core::index::{
-    DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search,
+    Catalog, DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search,
 };
 use crate::model::contract::Contract;
 use crate::model::error::{ErrorCode, Failure};
@@ -10,6 +10,7 @@ use crate::model::ids::{ID_BYTES, RunId, SourceId};
 use crate::model::limits::Limits;
 use crate::ports::Ports;
 use crate::ports::entropy::Entropy as _;
+use crate::ports::postings::Postings;
 use crate::ports::secrets::Secrets as _;
 use crate::ports::sources::Sources as _;
 use crate::ports::store::{Store as _, StoreError};
@@ -27,6 +28,9 @@ pub struct Hub<P: Ports> {
     inner: Arc<Inner<P>>,
 }
 
+/// The search index over a hub's ports.
+type IndexOf<P> = Index<<<P as Ports>::Postings as Postings>::Index>;
+
 struct Inner<P: Ports> {
     ports: P,
     build: String,
@@ -37,6 +41,8 @@ struct Inner<P: Ports> {
     ending: watch::Sender<bool>,
     /// Read by every attempt; written by whoever waits for all of them.
     attempts: Arc<RwLock<()>>,
+    /// Held while an index is made: one is enough.
+    indexing: AsyncMutex<()>,
 }
 
 /// A listing that was taken in, and the store's generation when it was: another process may have taken
@@ -49,7 +55,7 @@ pub(super) struct Taken {
 
 struct Known<P: Ports> {
     facts: Option<Arc<Facts>>,
-    index: Option<Arc<Index<P::Postings>>>,
+    index: Option<Arc<IndexOf<P>>>,
 }
 
 impl<P: Ports> Clone for Hub<P> {
@@ -168,6 +174,7 @@ impl<P: Ports> Hub<P> {
             taken: Mutex::default(),
             ending: watch::Sender::new(false),
             attempts: Arc::default(),
+            indexing: AsyncMutex::new(()),
         };
         Hub { inner: Arc::new(inner) }
     }
@@ -299,15 +306,25 @@ impl<P: Ports> Hub<P> {
         Ok(())
     }
 
-    async fn index(&self) -> Result<Arc<Index<P::Postings>>, StoreError> {
+    async fn index(&self) -> Result<Arc<IndexOf<P>>, StoreError> {
         let facts = self.facts().await?;
-        let current =
-            |index: &&Arc<Index<P::Postings>>| index.facts().generation == facts.generation;
+        let current = |index: &&Arc<IndexOf<P>>| index.facts().generation == facts.generation;
         if let Some(index) = self.known().index.as_ref().filter(current) {
             return Ok(Arc::clone(index));
         }
-        let index = Arc::new(Index::new(Arc::clone(&facts)));
-        self.known().index = Some(Arc::clone(&index));
+        let _one = self.inner.indexing.lock().await;
+        if let Some(index) = self.known().index.as_ref().filter(current) {
+            return Ok(Arc::clone(index));
+        }
+        let catalog = Catalog::new(Arc::clone(&facts));
+        let (key, count, making) = (catalog.key(), catalog.len(), catalog.clone());
+        let postings = self.ports().postings().open(key, count, move || making.documents()).await;
+        let index = Arc::new(Index::new(catalog, postings));
+        let mut known = self.known();
+        // The person may have changed something while it was made.
+        if known.facts.as_ref().is_some_and(|known| known.generation == facts.generation) {
+            known.index = Some(Arc::clone(&index));
+        }
         Ok(index)
     }
 

@@ -28,7 +28,7 @@ pub trait Ports: Send + Sync + 'static {
     /// Where code runs.
     type Sandbox: sandbox::Sandbox;
     /// The search index.
-    type Postings: postings::Postings + 'static;
+    type Postings: postings::Postings;
     /// The person.
     type Person: person::Person;
 
@@ -44,6 +44,8 @@ pub trait Ports: Send + Sync + 'static {
     fn sources(&self) -> &Self::Sources;
     /// The sandbox.
     fn sandbox(&self) -> &Self::Sandbox;
+    /// The search indexes.
+    fn postings(&self) -> &Self::Postings;
     /// The person.
     fn person(&self) -> &Self::Person;
 }

@@ -1,5 +1,8 @@
 //! The inverted index behind search: who holds the postings is a matter of size.
 
+use crate::model::digest::Digest;
+use std::future::Future;
+
 /// One tool as search sees it, in the fields that ranking weighs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
@@ -15,11 +18,26 @@ pub struct Document {
     pub parameter_descriptions: Vec<String>,
 }
 
-/// Postings over documents that are numbered from 0 in the order they were given.
-pub trait Postings: Send + Sync + Sized {
-    /// Builds postings over `documents`.
-    fn build(documents: &[Document]) -> Self;
+/// Keeps indexes, or makes them anew each time.
+pub trait Postings: Send + Sync + 'static {
+    /// An index that is ready to be asked.
+    type Index: Inverted;
 
+    /// The index over the `count` documents that `documents` makes, numbered from 0 in that order. `key`
+    /// names exactly these: what was built for it before may be used, by any process, for ever. Never
+    /// fails and never waits for another process: where nothing can be kept, it is made in memory.
+    fn open<F>(
+        &self,
+        key: Digest,
+        count: usize,
+        documents: F,
+    ) -> impl Future<Output = Self::Index> + Send
+    where
+        F: Fn() -> Vec<Document> + Send + Sync + 'static;
+}
+
+/// An inverted index over numbered documents.
+pub trait Inverted: Send + Sync + 'static {
     /// Documents that hold any of `terms`, best first, with their BM25F score: per term one idf and one
     /// saturation over all fields. Ties keep the order of the documents. Each distinct term counts once.
     fn rank(&self, terms: &[String]) -> Vec<(u32, f32)>;

@@ -46,6 +46,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio", &["driver", "adapters", "surface", "cli"]),
     ("rustix", &["adapters"]),
     ("hyper", &["adapters/sources"]),
+    ("tantivy", &["adapters/postings"]),
     ("landlock", &["adapters/sandbox"]),
     ("seccompiler", &["adapters/sandbox"]),
 ];

@@ -136,6 +136,10 @@ impl<S: Store, U: Sources, H: Person> Ports for SimPorts<S, U, H> {
         &self.sandbox
     }
 
+    fn postings(&self) -> &MemoryPostings {
+        &MemoryPostings
+    }
+
     fn person(&self) -> &H {
         &self.person
     }

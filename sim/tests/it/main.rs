@@ -9,6 +9,7 @@ mod journals;
 mod kills;
 mod limits;
 mod lockdown;
+mod postings;
 mod real_servers;
 mod runs;
 mod sandbox;

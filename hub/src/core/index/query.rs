@@ -11,7 +11,7 @@ use crate::model::names::ToolRef;
 use crate::model::nearest::distance;
 use crate::model::policy::Effect;
 use crate::model::source::ManifestTool;
-use crate::ports::postings::Postings;
+use crate::ports::postings::Inverted;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ fn whole(value: &Value) -> Option<u64> {
 ///
 /// # Errors
 /// The namespace does not exist; names the closest ones.
-pub fn search<P: Postings>(index: &Index<P>, request: &Request) -> Result<String, RequestError> {
+pub fn search<I: Inverted>(index: &Index<I>, request: &Request) -> Result<String, RequestError> {
     let within = match &request.namespace {
         None => None,
         Some(name) => Some(
@@ -137,9 +137,9 @@ pub fn search<P: Postings>(index: &Index<P>, request: &Request) -> Result<String
 }
 
 /// Adds documents to a listing, best first, as far as namespace, policy and limit allow.
-fn fill<'a, P: Postings>(
+fn fill<'a, I: Inverted>(
     listing: &mut Listing<'a>,
-    index: &'a Index<P>,
+    index: &'a Index<I>,
     request: &Request,
     within: Option<&SourceFacts>,
     effects: &mut Effects,
@@ -162,12 +162,12 @@ fn fill<'a, P: Postings>(
     }
 }
 
-fn rank<P: Postings>(index: &Index<P>, terms: &[String]) -> Vec<u32> {
+fn rank<I: Inverted>(index: &Index<I>, terms: &[String]) -> Vec<u32> {
     index.postings.rank(terms).into_iter().map(|(document, _)| document).collect()
 }
 
 /// Indexed terms near any word of the query, those one letter away first.
-fn near_terms<P: Postings>(index: &Index<P>, query: &str, terms: Vec<String>) -> Vec<String> {
+fn near_terms<I: Inverted>(index: &Index<I>, query: &str, terms: Vec<String>) -> Vec<String> {
     let wanted: Vec<String> = words(query).into_iter().chain(terms).collect();
     let near = |term: &str| wanted.iter().any(|word| is_near(word, term));
     let mut found = index.postings.terms_near(&near, usize::MAX);

@@ -1,7 +1,7 @@
 //! Search and describe over a small hub, as text a model reads.
 
 use super::*;
-use crate::adapters::postings::MemoryPostings;
+use crate::adapters::postings::MemoryIndex;
 use crate::model::contract::Contract;
 use crate::model::facts::{SourceFacts, SourcePolicy};
 use crate::model::policy::{ConnectionScope, Effect, Pin, Policy, Rule, Scope};
@@ -48,7 +48,7 @@ fn tool(name: &str, description: &str, read_only: bool, fields: &[&str]) -> Valu
            "inputSchema": {"type": "object", "properties": fields}})
 }
 
-fn index() -> Index<MemoryPostings> {
+fn index() -> Index<MemoryIndex> {
     let mut github = source(
         1,
         "github",
@@ -81,7 +81,9 @@ fn index() -> Index<MemoryPostings> {
     );
     let sources =
         [github, slack].into_iter().map(|source| (source.record.id.clone(), source)).collect();
-    Index::new(Arc::new(Facts { sources, ..Facts::default() }))
+    let catalog = Catalog::new(Arc::new(Facts { sources, ..Facts::default() }));
+    let postings = MemoryIndex::build(&catalog.documents());
+    Index::new(catalog, postings)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "reads better in the cases")]

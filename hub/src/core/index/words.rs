@@ -7,6 +7,9 @@ use frostem::{Algorithm, Stemmer};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 
+/// Changes with how texts become terms, so that no index of older terms is used.
+pub(super) const VERSION: u32 = 1;
+
 /// Words of a request that say nothing about the tool that is wanted.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can",
