@@ -1,16 +1,12 @@
 //! What the hub costs, measured on this machine: the same calls with and without it, in one run.
 
+use crate::catalog;
 use anyhow::{Context as _, anyhow};
 use hub::adapters::postings::MemoryIndex;
 use hub::core::index::{Catalog, Index, Request, search};
-use hub::model::contract::Contract;
 use hub::model::facts::{Facts, SourceFacts, SourcePolicy};
-use hub::model::ids::SourceId;
 use hub::model::policy::Policy;
-use hub::model::source::{Consent, ManifestTool, SourceRecord, StdioCommand, Transport};
-use hub::model::time::WallMs;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -190,6 +186,14 @@ pub fn print(capabilities: &Path, sim: &Path, out: &mut impl std::io::Write) -> 
         shown(found),
         built.as_secs_f64() * 1e3
     )?;
+    let large = home.join("large");
+    std::fs::create_dir_all(large.join("hub"))?;
+    let hub = |arguments: &[&str]| {
+        let mut command = hub(arguments);
+        command.env("CAPABILITIES_HOME", &large);
+        command
+    };
+    print_many(&hub, &large.join("hub"), out)?;
     std::fs::remove_dir_all(&home)?;
     Ok(())
 }
@@ -201,53 +205,66 @@ fn tempfile_folder() -> anyhow::Result<std::path::PathBuf> {
 }
 
 fn thousand_tools() -> anyhow::Result<Facts> {
-    let verbs = [
-        "create", "update", "delete", "list", "search", "read", "archive", "export", "merge",
-        "watch",
-    ];
-    let things = [
-        "issue", "label", "message", "channel", "invoice", "customer", "file", "folder", "event",
-        "contact",
-    ];
     let mut facts = Facts::default();
-    for (number, service) in (0u8..10)
-        .zip(["alpha", "beta", "gamma", "delta", "echo", "fox", "golf", "hotel", "india", "jay"])
-    {
-        let transport = Transport::Stdio(StdioCommand {
-            program: "/bin/x".to_owned(),
-            args: Vec::new(),
-            cwd: "/".to_owned(),
-            path: String::new(),
-            set: BTreeMap::new(),
-            pass: Vec::new(),
-        });
-        let record = SourceRecord {
-            id: SourceId::from_random([number; 10]),
-            namespace: service.parse()?,
-            label: None,
-            consent: Some(Consent { transport: transport.digest(), given: WallMs(0) }),
-            transport,
-            added: WallMs(0),
-        };
+    for number in 0..10 {
+        let service = format!("service{number}");
+        let record = catalog::record(&service, number)?;
         let mut source = SourceFacts::new(record, None, SourcePolicy::Usable(Policy::default()));
-        for (verb, thing) in
-            verbs.iter().flat_map(|verb| things.iter().map(move |thing| (verb, thing)))
-        {
-            let listed = json!({
-                "name": format!("{verb}_{thing}"), "description": format!("{verb} a {thing} of the user's {service} workspace."),
-                "inputSchema": { "type": "object", "properties": {
-                    "id": { "type": "string", "description": format!("Id of the {thing}.") }, "limit": { "type": "integer" } } }
-            });
-            let contract =
-                Contract::from_listed(listed.as_object().ok_or_else(|| anyhow!("an object"))?);
-            let raw = contract.raw_name().ok_or_else(|| anyhow!("a name"))?;
-            let name = hub::core::addresses::identifier(raw.as_str()).parse()?;
-            source.tools.insert(
-                raw.clone(),
-                ManifestTool { name, raw, digest: contract.digest(), contract },
-            );
+        for tool in catalog::tools(&service, 100)? {
+            source.tools.insert(tool.raw.clone(), tool);
         }
         facts.sources.insert(source.record.id.clone(), source);
     }
     Ok(facts)
+}
+
+/// Sources and tools of the largest hub that is measured.
+const MANY: (u8, usize) = (200, 50);
+
+/// The same hub as a process with very many tools.
+fn print_many(
+    hub: &dyn Fn(&[&str]) -> Command,
+    folder: &Path,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<()> {
+    let (sources, each) = MANY;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(catalog::fill(folder, sources, each))?;
+    writeln!(out, "with {} tools in {sources} sources:", usize::from(sources) * each)?;
+    let start = measured(20, || Peer::start(&mut hub(&["serve", "--stdio"])).map(|_| ()))?;
+    writeln!(out, "  start → initialize answered {}", shown(start))?;
+    let query = json!({ "query": "update the label of an item" });
+    let began = Instant::now();
+    Peer::start(&mut hub(&["serve", "--stdio"]))?.tool("search", &query)?;
+    let built = began.elapsed();
+    writeln!(out, "  start, build, first search  {:.1} ms", built.as_secs_f64() * 1e3)?;
+    let first = measured(10, || {
+        Peer::start(&mut hub(&["serve", "--stdio"]))?.tool("search", &query).map(|_| ())
+    })?;
+    writeln!(out, "  start, open, first search   {}", shown(first))?;
+    let mut peer = Peer::start(&mut hub(&["serve", "--stdio"]))?;
+    for (name, arguments) in [
+        ("search", query),
+        ("search", json!({ "query": "", "namespace": "service77" })),
+        ("describe", json!({ "targets": ["service77.updateLabel"] })),
+        ("describe", json!({ "targets": ["service77"] })),
+    ] {
+        peer.tool(name, &arguments)?;
+        let taken = measured(TIMES, || peer.tool(name, &arguments).map(|_| ()))?;
+        writeln!(out, "  {name} {arguments}  {}", shown(taken))?;
+    }
+    peer.execute("return 1")?;
+    let empty = measured(50, || peer.execute("return 1"))?;
+    writeln!(out, "  empty execute               {}", shown(empty))?;
+    let review = measured(5, || {
+        let done = hub(&["list"]).stdin(Stdio::null()).output()?;
+        if done.status.success() { Ok(()) } else { Err(anyhow!("list failed")) }
+    })?;
+    writeln!(out, "  list                        {}", shown(review))?;
+    let (resident, private) = peer.memory()?;
+    writeln!(
+        out,
+        "  memory of the server        {resident:.1} MiB resident, {private:.1} MiB private"
+    )?;
+    Ok(())
 }

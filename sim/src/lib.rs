@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod awkward;
 pub mod broken;
+pub mod catalog;
 pub mod conformance;
 pub mod fakes;
 pub mod figures;

@@ -398,7 +398,9 @@ impl Inner {
             }
             Fault::Forget(status) => {
                 lock(&self.sessions).clear();
-                respond(to, *status, &[], b"")
+                let said = rpc_error(-32000, "Bad Request: No valid session ID provided");
+                let body = if *status == 400 { said } else { String::new() };
+                respond(to, *status, &[], body.as_bytes())
             }
             Fault::Interrupted => {
                 let said = Mutex::new(Vec::new());

@@ -95,7 +95,7 @@ fn a_wait_that_the_server_asks_for_is_kept_within_the_wall() {
 
 #[test]
 fn a_lost_session_is_opened_anew_and_only_reads_are_sent_again() {
-    for status in [404, 503] {
+    for status in [400, 404, 503] {
         let running = over_http(Manner { sessions: true, ..manner(Kind::Json) });
         let hub = hub_with(&of_url(&running));
         let mut client = client(&hub);

@@ -368,25 +368,21 @@ impl Shared {
 
     /// A refusal that says the session is gone, as that.
     fn unless_lost(&self, failure: Failure, sent: &HeaderMap) -> Failure {
-        let status = match &failure {
-            Failure::Status { refusal, .. } => refusal.status,
-            Failure::NotSent(_) | Failure::SessionLost | Failure::Lost(_) => return failure,
-        };
+        let Failure::Status { refusal, .. } = &failure else { return failure };
         if !sent.contains_key(SESSION) {
             return failure;
         }
-        match status {
-            404 => {
-                self.state().lost = true;
-                Failure::SessionLost
-            }
-            // Some servers that were restarted say it so; whoever calls learns the status all the same.
-            503 => {
-                self.state().lost = true;
-                failure
-            }
-            _ => failure,
+        let gone = match refusal.status {
+            404 => true,
+            // Not what the protocol says, and what many servers do that were restarted.
+            400 => refusal.message.to_lowercase().contains("session"),
+            _ => false,
+        };
+        // With 503 some say it too; whoever calls learns that status all the same.
+        if gone || refusal.status == 503 {
+            self.state().lost = true;
         }
+        if gone { Failure::SessionLost } else { failure }
     }
 
     /// Answers a request by what went wrong with it.
