@@ -123,9 +123,14 @@ impl Engine {
         };
         let arguments = match parse_from_guest(&call.arguments) {
             Ok(Value::Object(map)) => sorted(&Value::Object(map)),
-            Ok(_) | Err(_) => {
+            Ok(_) => {
                 // Only a guest that is not ours any more sends something else; the prelude refuses it.
                 checked = Err(invalid(&address, "the arguments must be one object"));
+                Value::Object(serde_json::Map::new())
+            }
+            Err(error) => {
+                let why = format!("the arguments cannot be read: {error}");
+                checked = Err(invalid(&address, &why));
                 Value::Object(serde_json::Map::new())
             }
         };

@@ -11,7 +11,7 @@ use super::tree::{Object, Type};
 use crate::model::contract::Contract;
 use crate::model::tokens::estimate;
 use crate::model::visible::one_line;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Characters of a tool's comment.
 const TOOL_DOC_CHARS: usize = 600;
@@ -78,6 +78,7 @@ struct Piece<'a> {
     name: String,
     what: What<'a>,
     level: Level,
+    shown: Shown,
     text: String,
     /// Is `text` all there is to say?
     whole: bool,
@@ -196,6 +197,7 @@ impl<'a> Writer<'a> {
                 name,
                 what,
                 level: Level::Hidden,
+                shown: Shown::ALL,
                 text: String::new(),
                 whole: false,
                 all_fields: false,
@@ -238,8 +240,9 @@ impl<'a> Writer<'a> {
         }
         let before = estimate(&piece.text);
         let room = (self.tokens_max + before).saturating_sub(self.used);
-        let fits = |shown: Shown| estimate(&piece.render(namespace, level, shown).0) <= room;
-        let (_, fields) = piece.render(namespace, level, Shown::ALL);
+        let none = BTreeSet::new();
+        let fits = |shown: Shown| estimate(&piece.render(namespace, level, shown, &none).0) <= room;
+        let (_, fields) = piece.render(namespace, level, Shown::ALL, &none);
         let shown = if fits(Shown::ALL) {
             Shown::ALL
         } else if level == Level::Line {
@@ -258,12 +261,13 @@ impl<'a> Writer<'a> {
                 fields => some(fields),
             }
         };
-        let (text, _) = piece.render(namespace, level, shown);
+        let (text, _) = piece.render(namespace, level, shown, &none);
         let whole = shown == Shown::ALL;
         let line_was_enough = level == Level::Line && fields == 0;
         let after = estimate(&text);
         if let Some(piece) = self.pieces.get_mut(at) {
             piece.level = level;
+            piece.shown = shown;
             piece.whole = whole && (level == Level::Docs || line_was_enough);
             piece.all_fields = shown.fields == usize::MAX;
             piece.text = text;
@@ -307,7 +311,48 @@ impl<'a> Writer<'a> {
         shown
     }
 
-    fn finish(self) -> String {
+    /// What is named and not declared: by a type alias as far as the budget goes, else the name becomes
+    /// `unknown`. The aliases, by block and name.
+    fn settle_names(&mut self) -> BTreeSet<(usize, String)> {
+        let is_shown = |block: usize, name: &str| {
+            self.pieces.iter().any(|piece| {
+                piece.block == block
+                    && piece.name == name
+                    && piece.level > Level::Hidden
+                    && matches!(piece.what, What::Interface { .. })
+            })
+        };
+        let shown = self.pieces.iter().filter(|piece| piece.level > Level::Hidden);
+        let missing: BTreeSet<(usize, String)> = shown
+            .flat_map(|piece| piece.refers_to().into_iter().map(|(name, _)| (piece.block, name)))
+            .filter(|(block, name)| !is_shown(*block, name))
+            .collect();
+        let room = self.tokens_max.saturating_sub(self.used + estimate(NO_ROOM));
+        let (mut aliases, mut opaque, mut taken) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for (block, name) in missing {
+            taken += estimate(&alias(&name));
+            if taken > room {
+                opaque.insert((block, name));
+            } else {
+                aliases.insert((block, name));
+            }
+        }
+        for piece in self.pieces.iter_mut().filter(|piece| piece.level > Level::Hidden) {
+            let Some(block) = self.blocks.get(piece.block) else { continue };
+            let hidden: BTreeSet<String> = opaque
+                .iter()
+                .filter(|(at, name)| *at == piece.block && names(&piece.text, name))
+                .map(|(_, name)| name.clone())
+                .collect();
+            if !hidden.is_empty() {
+                piece.text = piece.render(block.namespace, piece.level, piece.shown, &hidden).0;
+            }
+        }
+        aliases
+    }
+
+    fn finish(mut self) -> String {
+        let aliases = self.settle_names();
         let mut text = String::new();
         if self.pieces.iter().any(|piece| matches!(piece.what, What::Tool { .. })) {
             text.push_str(CALL_OPTIONS);
@@ -325,21 +370,31 @@ impl<'a> Writer<'a> {
                 of(true).for_each(|piece| text.push_str(&piece.text));
                 text.push_str("};\n");
             }
-            if of(false).next().is_some() {
+            let named: Vec<String> =
+                aliases.iter().filter(|(of, _)| *of == at).map(|(_, name)| alias(name)).collect();
+            if of(false).next().is_some() || !named.is_empty() {
                 text.push_str(&format!("declare namespace {} {{\n", block.namespace));
                 of(false).for_each(|piece| text.push_str(&piece.text));
+                if !named.is_empty() {
+                    text.push_str(NO_ROOM);
+                    named.iter().for_each(|alias| text.push_str(alias));
+                }
                 text.push_str("}\n");
             }
         }
-        text.push_str(&self.left_out());
+        text.push_str(&self.left_out(&aliases));
         text
     }
 
-    fn left_out(&self) -> String {
+    fn left_out(&self, aliases: &BTreeSet<(usize, String)>) -> String {
         let hidden: Vec<String> = self
             .pieces
             .iter()
             .filter(|piece| piece.level == Level::Hidden)
+            .filter(|piece| {
+                matches!(piece.what, What::Tool { .. })
+                    || !aliases.contains(&(piece.block, piece.name.clone()))
+            })
             .filter_map(|piece| {
                 let namespace = self.blocks.get(piece.block)?.namespace;
                 Some(format!("{namespace}.{}", piece.name))
@@ -359,6 +414,13 @@ impl<'a> Writer<'a> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("// No room for {}{more}: describe them on their own.\n", names.join(", "))
     }
+}
+
+/// Before the aliases of what is named and not declared.
+const NO_ROOM: &str = "\t// No room for these: describe them on their own.\n";
+
+fn alias(name: &str) -> String {
+    format!("\ttype {name} = unknown;\n")
 }
 
 /// Tokens kept free for the line on what is left out.
@@ -381,7 +443,13 @@ impl Block<'_> {
 
 impl<'a> Piece<'a> {
     /// The piece as text, and how many fields it has.
-    fn render(&self, namespace: &str, level: Level, shown: Shown) -> (String, usize) {
+    fn render(
+        &self,
+        namespace: &str,
+        level: Level,
+        shown: Shown,
+        opaque: &BTreeSet<String>,
+    ) -> (String, usize) {
         match &self.what {
             What::Tool { types, contract, remark } => {
                 let (layout, chars, input) = match level {
@@ -400,7 +468,8 @@ impl<'a> Piece<'a> {
                     ),
                 };
                 let (input, fields, left) = limited(input, shown.fields);
-                let mut printer = Printer::new(layout).qualified(Some(namespace), 1);
+                let mut printer =
+                    Printer::new(layout).qualified(Some(namespace), 1).without(opaque);
                 let mut text = printer.input(&input);
                 if left > 0 {
                     text = mark_left_out(&text, left, 1);
@@ -410,6 +479,7 @@ impl<'a> Piece<'a> {
                     if text.is_empty() { options.to_owned() } else { format!("{text}, {options}") };
                 let output = Printer::new(Layout::OneLine { chars_max: LINE_CHARS })
                     .qualified(Some(namespace), 1)
+                    .without(opaque)
                     .show(&types.output());
                 let doc = tool_doc(contract, remark, chars);
                 (format!("{doc}\t{}({parameters}): Promise<{output}>;\n", self.name), fields)
@@ -420,7 +490,7 @@ impl<'a> Piece<'a> {
                 let (kind, fields, left) = limited(converted.kind, shown.fields);
                 let comments = if level == Level::Docs { shown.comments } else { 0 };
                 let layout = Layout::Lines { comments };
-                let mut body = Printer::new(layout).qualified(None, 1).show(&kind);
+                let mut body = Printer::new(layout).qualified(None, 1).without(opaque).show(&kind);
                 if left > 0 {
                     body = mark_left_out(&body, left, 1);
                 }

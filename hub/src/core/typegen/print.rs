@@ -9,6 +9,7 @@ use crate::model::json::cut;
 use crate::model::names::is_identifier;
 use crate::model::visible::{one_line, visible};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Characters of a field's comment.
@@ -39,18 +40,32 @@ pub(super) struct Printer {
     /// Put before a name; empty inside the namespace itself.
     qualifier: String,
     indent: usize,
+    /// Names that are written as `unknown`.
+    opaque: BTreeSet<String>,
     pub(super) names: Vec<String>,
 }
 
 impl Printer {
     pub(super) fn new(layout: Layout) -> Printer {
-        Printer { layout, qualifier: String::new(), indent: 0, names: Vec::new() }
+        Printer {
+            layout,
+            qualifier: String::new(),
+            indent: 0,
+            opaque: BTreeSet::new(),
+            names: Vec::new(),
+        }
     }
 
     /// Names are written as `<namespace>.<name>`, and fields start `indent` tabs in.
     pub(super) fn qualified(mut self, namespace: Option<&str>, indent: usize) -> Printer {
         self.qualifier = namespace.map(|name| format!("{name}.")).unwrap_or_default();
         self.indent = indent;
+        self
+    }
+
+    /// These names have no declaration beside what is printed.
+    pub(super) fn without(mut self, opaque: &BTreeSet<String>) -> Printer {
+        self.opaque.clone_from(opaque);
         self
     }
 
@@ -90,6 +105,7 @@ impl Printer {
                 let shown: Vec<String> = parts.iter().map(|part| self.operand(part)).collect();
                 shown.join(" & ")
             }
+            Type::Named(name) if self.opaque.contains(name) => "unknown".to_owned(),
             Type::Named(name) => {
                 if !self.names.contains(name) {
                     self.names.push(name.clone());
