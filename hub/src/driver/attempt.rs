@@ -10,7 +10,7 @@ use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::Facts;
 use crate::model::journal::{Entry, StoredOutcome};
 use crate::model::json::parse_from_guest;
-use crate::model::run::{RunRecord, RunStatus, Snapshot};
+use crate::model::run::{RunRecord, RunStatus};
 use crate::model::time::Tick;
 use crate::model::turn::{GuestEnd, GuestLimit, LookupKind, Turn, Yielded};
 use crate::ports::Ports;
@@ -128,16 +128,6 @@ impl<P: Ports> Hub<P> {
             }
         };
         Ok(attempt.drive(stop, ended).await)
-    }
-
-    pub(super) async fn snapshot(&self, digest: Digest) -> Result<Snapshot, StoreError> {
-        let corrupt = |what: &str| StoreError::Corrupt {
-            place: format!("blobs/{digest}"),
-            what: what.to_owned(),
-        };
-        let text = self.ports().store().blob(digest).await?;
-        let text = text.ok_or_else(|| corrupt("what the run could see is missing"))?;
-        serde_json::from_str(&text).map_err(|_| corrupt("what the run could see does not parse"))
     }
 
     /// The outcomes that a journal keeps as blobs.

@@ -1,19 +1,23 @@
 //! A hub as a value made from ports. Two of them in one process share nothing.
 
 use crate::core::index::{
-    Catalog, DESCRIBE_TOKENS, Index, Request, describe, inventory, read_targets, search,
+    Catalog, DESCRIBE_TOKENS, Index, Inventory, Request, describe, read_targets, search,
 };
 use crate::model::contract::Contract;
+use crate::model::digest::Digest;
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::{Facts, SourceFacts, SourcePolicy};
 use crate::model::ids::{ID_BYTES, RunId, SourceId};
 use crate::model::limits::Limits;
+use crate::model::run::Snapshot;
+use crate::model::source::SourceRecord;
 use crate::ports::Ports;
 use crate::ports::entropy::Entropy as _;
 use crate::ports::postings::Postings;
 use crate::ports::secrets::Secrets as _;
 use crate::ports::sources::Sources as _;
 use crate::ports::store::{Store as _, StoreError};
+use futures::StreamExt as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +26,9 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedRwLockReadGuard, RwLock, watch};
 
 /// How long a lock on the hub is waited for.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// Sources whose files are read at once.
+const READ_AT_ONCE: usize = 8;
 
 /// One hub.
 pub struct Hub<P: Ports> {
@@ -43,6 +50,8 @@ struct Inner<P: Ports> {
     attempts: Arc<RwLock<()>>,
     /// Held while an index is made: one is enough.
     indexing: AsyncMutex<()>,
+    /// Held while the store is read.
+    reading: AsyncMutex<()>,
 }
 
 /// A listing that was taken in, and the store's generation when it was: another process may have taken
@@ -53,9 +62,18 @@ pub(super) struct Taken {
     pub(super) generation: u64,
 }
 
+/// What runs can see, as it is kept and as it is used.
+pub(super) struct TakenSnapshot {
+    pub(super) digest: Digest,
+    pub(super) text: String,
+    pub(super) parsed: Arc<Snapshot>,
+}
+
 struct Known<P: Ports> {
     facts: Option<Arc<Facts>>,
     index: Option<Arc<IndexOf<P>>>,
+    /// What runs that started last can see, and the facts' generation it was taken of.
+    snapshot: Option<(u64, Arc<TakenSnapshot>)>,
 }
 
 impl<P: Ports> Clone for Hub<P> {
@@ -166,7 +184,7 @@ impl<P: Ports> Hub<P> {
     /// A hub over `ports`, driven by `build`.
     #[must_use]
     pub fn new(ports: P, build: impl Into<String>) -> Hub<P> {
-        let known = Mutex::new(Known { facts: None, index: None });
+        let known = Mutex::new(Known { facts: None, index: None, snapshot: None });
         let inner = Inner {
             ports,
             build: build.into(),
@@ -175,6 +193,7 @@ impl<P: Ports> Hub<P> {
             ending: watch::Sender::new(false),
             attempts: Arc::default(),
             indexing: AsyncMutex::new(()),
+            reading: AsyncMutex::new(()),
         };
         Hub { inner: Arc::new(inner) }
     }
@@ -229,6 +248,12 @@ impl<P: Ports> Hub<P> {
         if let Some(facts) = known {
             return Ok(facts);
         }
+        // Read once, however many ask.
+        let _one = self.inner.reading.lock().await;
+        let known = self.known().facts.clone().filter(|facts| facts.generation == generation);
+        if let Some(facts) = known {
+            return Ok(facts);
+        }
         let facts = Arc::new(self.read_facts(generation).await?);
         let before = {
             let mut known = self.known();
@@ -237,6 +262,37 @@ impl<P: Ports> Hub<P> {
         };
         self.close_gone(before.as_deref(), &facts).await;
         Ok(facts)
+    }
+
+    /// What a run that starts at this moment can see. Made once for as long as nothing changes.
+    pub(super) fn take_snapshot(&self, facts: &Facts) -> serde_json::Result<Arc<TakenSnapshot>> {
+        if let Some((generation, taken)) = &self.known().snapshot
+            && *generation == facts.generation
+        {
+            return Ok(Arc::clone(taken));
+        }
+        let parsed = Arc::new(facts.snapshot());
+        let text = serde_json::to_string(&*parsed)?;
+        let taken = Arc::new(TakenSnapshot { digest: Digest::of(text.as_bytes()), text, parsed });
+        self.known().snapshot = Some((facts.generation, Arc::clone(&taken)));
+        Ok(taken)
+    }
+
+    /// What a run could see when it started.
+    pub(super) async fn snapshot(&self, digest: Digest) -> Result<Arc<Snapshot>, StoreError> {
+        if let Some((_, taken)) = &self.known().snapshot
+            && taken.digest == digest
+        {
+            return Ok(Arc::clone(&taken.parsed));
+        }
+        let corrupt = |what: &str| StoreError::Corrupt {
+            place: format!("blobs/{digest}"),
+            what: what.to_owned(),
+        };
+        let text = self.ports().store().blob(digest).await?;
+        let text = text.ok_or_else(|| corrupt("what the run could see is missing"))?;
+        let parsed = serde_json::from_str(&text);
+        parsed.map(Arc::new).map_err(|_| corrupt("what the run could see does not parse"))
     }
 
     /// Ends connections to sources that were removed, or that nobody agrees to any more.
@@ -254,37 +310,48 @@ impl<P: Ports> Hub<P> {
     async fn read_facts(&self, generation: u64) -> Result<Facts, StoreError> {
         let store = self.ports().store();
         let mut facts = Facts { generation, ..Facts::default() };
+        let mut records = Vec::new();
         for record in store.sources().await? {
-            let record = match record {
-                Ok(record) => record,
+            match record {
+                Ok(record) => {
+                    // Known before anything of any source can carry them.
+                    self.ports().secrets().know(&record.transport);
+                    records.push(record);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a source cannot be read and is left out");
-                    continue;
                 }
-            };
-            let id = record.id.clone();
-            // Known before anything of any source can carry them.
-            self.ports().secrets().know(&record.transport);
-            let manifest = match store.manifest(&id).await {
-                Ok(manifest) => manifest,
-                Err(error) => {
-                    tracing::warn!(%error, "a manifest cannot be read; `capabilities hub refresh` lists the source again");
-                    None
-                }
-            };
-            let policy = store.policy(&id).await;
-            let mut source = SourceFacts::new(record, manifest, policy);
-            match store.connections(&id).await {
-                Ok(connections) => {
-                    source.connections = connections.names;
-                    source.default_connection = connections.default;
-                }
-                Err(error) => source.policy = SourcePolicy::Broken(error.to_string()),
             }
+        }
+        let reading = records.into_iter().map(|record| self.read_source(record));
+        let mut sources = futures::stream::iter(reading).buffered(READ_AT_ONCE);
+        while let Some(source) = sources.next().await {
             self.read_reviewed(&source, &mut facts).await?;
-            facts.sources.insert(id, source);
+            facts.sources.insert(source.record.id.clone(), source);
         }
         Ok(facts)
+    }
+
+    async fn read_source(&self, record: SourceRecord) -> SourceFacts {
+        let store = self.ports().store();
+        let id = record.id.clone();
+        let manifest = match store.manifest(&id).await {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                tracing::warn!(%error, "a manifest cannot be read; `capabilities hub refresh` lists the source again");
+                None
+            }
+        };
+        let policy = store.policy(&id).await;
+        let mut source = SourceFacts::new(record, manifest, policy);
+        match store.connections(&id).await {
+            Ok(connections) => {
+                source.connections = connections.names;
+                source.default_connection = connections.default;
+            }
+            Err(error) => source.policy = SourcePolicy::Broken(error.to_string()),
+        }
+        source
     }
 
     /// Reviewed contracts of tools that differ from them, so that a question can say what changed.
@@ -356,7 +423,36 @@ impl<P: Ports> Hub<P> {
     /// # Errors
     /// The store cannot be read.
     pub async fn inventory(&self) -> Result<String, StoreError> {
-        Ok(inventory(&*self.facts().await?))
+        let store = self.ports().store();
+        let generation = store.generation().await?;
+        let known = self.known().facts.clone().filter(|facts| facts.generation == generation);
+        let mut inventory = Inventory::default();
+        if let Some(facts) = known {
+            let visible = facts.visible();
+            for source in &visible {
+                if !inventory.add(&source.record, source.tools.len()) {
+                    break;
+                }
+            }
+            return Ok(inventory.finish(visible.len()));
+        }
+        // A client waits for this line when it starts: what does not fit into it is not read.
+        let records = store.sources().await?.into_iter().flatten();
+        let mut records: Vec<_> = records.filter(SourceRecord::is_consented).collect();
+        records.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+        for record in &records {
+            let manifest = store.manifest(&record.id).await.ok().flatten();
+            if !inventory.add(record, manifest.map_or(0, |manifest| manifest.tools.len())) {
+                break;
+            }
+        }
+        Ok(inventory.finish(records.len()))
+    }
+
+    /// Reads what the first requests will need.
+    pub async fn warm_up(&self) {
+        // Whoever asks next learns what is wrong.
+        let _ = self.index().await;
     }
 
     pub(super) fn scrub(&self, text: &str) -> String {

@@ -95,11 +95,11 @@ impl<P: Ports> Hub<P> {
         check_size(&code.text, limits.code_bytes)?;
         let prepared = self.ports().sandbox().prepare(&code.text).await;
         let prepared = prepared.map_err(not_prepared)??;
-        let snapshot = serde_json::to_string(&facts.snapshot())
+        let snapshot = self
+            .take_snapshot(&facts)
             .map_err(|error| Failure::new(ErrorCode::Bug, error.to_string()))?;
-        let digest = Digest::of(snapshot.as_bytes());
         let store = self.ports().store();
-        store.put_blob(digest, &snapshot).await.map_err(store_failed)?;
+        store.put_blob(snapshot.digest, &snapshot.text).await.map_err(store_failed)?;
         let mut seed = [0; 32];
         self.ports().entropy().fill(&mut seed);
         let record = RunRecord {
@@ -113,7 +113,7 @@ impl<P: Ports> Hub<P> {
             limits,
             profile: code.profile,
             build: self.build().to_owned(),
-            snapshot: digest,
+            snapshot: snapshot.digest,
         };
         store.create_run(&record).await.map_err(store_failed)?;
         Ok(record)

@@ -186,6 +186,9 @@ impl<P: Ports> ServerHandler for HubServer<P> {
         _context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         self.read_inventory().await;
+        // The client is answered first; its first request then finds most of the work done.
+        let hub = self.inner.hub.clone();
+        tokio::spawn(async move { hub.warm_up().await });
         self.negotiate_initialize(&request)
     }
 

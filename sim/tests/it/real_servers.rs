@@ -217,3 +217,49 @@ fn process_with(marker: &str) -> Option<String> {
         found.then(|| process.file_name().to_string_lossy().into_owned())
     })
 }
+
+#[test]
+fn results_have_the_types_that_their_servers_declare() {
+    let Some(servers) = installed() else { return };
+    let Some(compiler) = crate::typescript::compiler() else { return };
+    let (hub, notes) = hub(&servers);
+    let awkward = [env!("CARGO_BIN_EXE_sim"), "awkward"];
+    hub.ok(["add", "--accept", "--namespace", "odd"].into_iter().chain(awkward));
+    crate::awkward::allow_all(&hub);
+    let mut client = hub.serve();
+    client.initialize("2025-11-25");
+    let file = json!({ "path": notes.join("ada.txt") });
+    let folder = json!({ "path": notes });
+    let mut pieces = Vec::new();
+    for (tool, arguments) in [
+        ("files.readTextFile", &file),
+        ("files.readFile", &file),
+        ("files.getFileInfo", &file),
+        ("files.readMultipleFiles", &json!({ "paths": [notes.join("ada.txt")] })),
+        ("files.listDirectory", &folder),
+        ("files.listDirectoryWithSizes", &folder),
+        ("files.directoryTree", &folder),
+        ("files.listAllowedDirectories", &json!({})),
+        ("files.searchFiles", &json!({ "path": notes, "pattern": "*.txt" })),
+        ("files.writeFile", &json!({ "path": notes.join("new.txt"), "content": "x" })),
+        ("everything.getStructuredContent", &json!({ "location": "Chicago" })),
+        ("memory.readGraph", &json!({})),
+        (
+            "memory.createEntities",
+            &json!({ "entities": [{ "name": "Ada", "entityType": "person", "observations": [] }] }),
+        ),
+        ("memory.searchNodes", &json!({ "query": "Ada" })),
+        ("odd.structuredOnly", &json!({})),
+    ] {
+        let declared = client.text("describe", &json!({ "targets": [tool] }));
+        let envelope = client.execute(&format!("return await {tool}({arguments})"));
+        assert_eq!(envelope["status"], "completed", "{tool}: {envelope:#}");
+        let result = &envelope["result"];
+        pieces.push(format!(
+            "{declared}\nexport const result: Awaited<ReturnType<typeof {tool}>> = {result};"
+        ));
+    }
+    let known = pieces.iter().filter(|piece| !piece.contains("Promise<unknown>")).count();
+    assert!(known >= 12, "{known} of {} declare what they return", pieces.len());
+    crate::typescript::compile(&compiler, &pieces);
+}

@@ -156,8 +156,8 @@ fn every_declaration_compiles() {
 /// A signature is a type, with the names it leaves to `describe`.
 fn signature_piece(name: &str, contract: &Contract) -> Option<String> {
     let line = signature("n", name, contract);
-    let (_, rest) = line.split_once('(').expect("a signature");
-    let (input, output) = rest.rsplit_once("): ").expect("a result");
+    let (_, rest) = line.split_once('(')?;
+    let (input, output) = rest.rsplit_once("): ")?;
     let mut named: Vec<&str> = line
         .split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|word| {

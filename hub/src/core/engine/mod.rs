@@ -197,7 +197,7 @@ struct Stop {
 #[derive(Debug)]
 pub struct Engine {
     record: RunRecord,
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     facts: Arc<Facts>,
     checkers: BTreeMap<Digest, Arc<Checker>>,
     blobs: BTreeMap<Digest, Outcome>,
@@ -244,7 +244,7 @@ impl Engine {
     #[must_use]
     pub fn new(
         record: RunRecord,
-        snapshot: Snapshot,
+        snapshot: Arc<Snapshot>,
         facts: Arc<Facts>,
         entries: Vec<Entry>,
         blobs: BTreeMap<Digest, Outcome>,

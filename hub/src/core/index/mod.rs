@@ -12,7 +12,7 @@ mod words;
 mod tests;
 
 pub use query::{Request, RequestError, search};
-pub use render::inventory;
+pub use render::Inventory;
 pub use target::{DESCRIBE_TOKENS, describe, read_targets};
 pub use words::document;
 

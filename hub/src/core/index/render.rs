@@ -3,6 +3,7 @@
 use crate::core::typegen::signature;
 use crate::model::facts::{Facts, SourceFacts};
 use crate::model::source::ManifestTool;
+use crate::model::source::SourceRecord;
 use crate::model::tokens::estimate;
 use crate::model::visible::{first_sentence, one_line};
 use std::fmt::Write as _;
@@ -150,28 +151,43 @@ pub(super) fn namespaces(facts: &Facts) -> String {
 }
 
 fn line(source: &SourceFacts, with_connections: bool) -> String {
-    let count = source.tools.len();
-    let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
-    let label =
-        source.record.label.as_deref().map(|label| format!(", {}", one_line(label, LABEL_CHARS)));
     let connections = if with_connections { connections(source) } else { String::new() };
-    format!("{} ({tools}{}){connections}", source.record.namespace, label.unwrap_or_default())
+    format!("{}{connections}", item(&source.record, source.tools.len()))
+}
+
+fn item(record: &SourceRecord, tools: usize) -> String {
+    let tools = if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
+    let label = record.label.as_deref().map(|label| format!(", {}", one_line(label, LABEL_CHARS)));
+    format!("{} ({tools}{})", record.namespace, label.unwrap_or_default())
 }
 
 /// Namespaces with tool counts and the labels people typed, within its own token budget. Never upstream
 /// text.
-#[must_use]
-pub fn inventory(facts: &Facts) -> String {
-    let visible = facts.visible();
-    let mut text = String::new();
-    for (at, source) in visible.iter().enumerate() {
-        let item = line(source, false);
-        let separator = if text.is_empty() { "" } else { ", " };
-        if estimate(&text) + estimate(&item) + 16 > INVENTORY_TOKENS {
-            let _ = write!(text, " and {} more", visible.len() - at);
-            break;
+#[derive(Debug, Default)]
+pub struct Inventory {
+    text: String,
+    named: usize,
+}
+
+impl Inventory {
+    /// Adds a source, in the order of namespaces; `false` when there is no room, for this or any other.
+    pub fn add(&mut self, record: &SourceRecord, tools: usize) -> bool {
+        let item = item(record, tools);
+        let separator = if self.text.is_empty() { "" } else { ", " };
+        if estimate(&self.text) + estimate(&item) + 16 > INVENTORY_TOKENS {
+            return false;
         }
-        let _ = write!(text, "{separator}{item}");
+        let _ = write!(self.text, "{separator}{item}");
+        self.named += 1;
+        true
     }
-    text
+
+    /// The whole line, where there are `sources` in all.
+    #[must_use]
+    pub fn finish(mut self, sources: usize) -> String {
+        if sources > self.named {
+            let _ = write!(self.text, " and {} more", sources - self.named);
+        }
+        self.text
+    }
 }

@@ -126,7 +126,15 @@ fn an_empty_query_lists_a_namespace_or_the_namespaces() {
     slack (2 tools)
     Pass `namespace` to list one of them, or a query to search all.
     ");
-    insta::assert_snapshot!(inventory(index().facts()), @"github (4 tools), slack (2 tools)");
+    let index = index();
+    let visible = index.facts().visible();
+    let mut inventory = Inventory::default();
+    assert!(visible.iter().all(|source| inventory.add(&source.record, source.tools.len())));
+    insta::assert_snapshot!(inventory.finish(visible.len()), @"github (4 tools), slack (2 tools)");
+    let mut full = Inventory::default();
+    let named = (0..500).take_while(|_| full.add(&visible[0].record, 10_000)).count();
+    assert!((10..100).contains(&named), "{named}");
+    assert!(full.finish(500).ends_with(&format!(" and {} more", 500 - named)));
 }
 
 #[test]
