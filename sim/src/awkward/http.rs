@@ -1,6 +1,6 @@
 //! The awkward server over HTTP, written by hand so that it can break at every byte.
 
-use super::{Server, lock};
+use super::{Quirk, Server, lock};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -276,6 +276,10 @@ impl Inner {
             self.server.take(&message, &|_| {});
             return respond(to, 202, &[], b"");
         }
+        if self.server.has(Quirk::Stateless) && !repeats_its_name(request, &message) {
+            let error = rpc_error(-32020, "the header `mcp-name` says something else");
+            return respond(to, 400, &[], error.as_bytes());
+        }
         if manner.kind == Kind::Events {
             return self.answer_in_events(&message, &headers, to);
         }
@@ -431,6 +435,17 @@ impl Inner {
             }
         }
         Ok(false)
+    }
+}
+
+/// Does the header say what the message is about? Only plain characters travel in one as they are.
+fn repeats_its_name(request: &HttpRequest, message: &Value) -> bool {
+    let Some(name) = message["params"]["name"].as_str() else { return true };
+    let given = request.headers.get("mcp-name").map_or("", String::as_str);
+    if name.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        given == name
+    } else {
+        given.is_ascii() && given.starts_with("=?base64?") && given.ends_with("?=")
     }
 }
 

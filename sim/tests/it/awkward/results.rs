@@ -127,6 +127,9 @@ fn every_odd_result_is_right_over_every_way() {
         ("tools/call", "structured_only")
     );
     assert!(!call.headers.contains_key("mcp-session-id"));
+    let seen = running.seen();
+    let odd = seen.iter().find(|seen| seen.message["params"]["name"] == "größe").unwrap();
+    assert_eq!(odd.headers["mcp-name"], "=?base64?Z3LDtsOfZQ==?=");
 }
 
 #[test]
