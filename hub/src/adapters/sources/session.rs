@@ -13,8 +13,9 @@ use crate::model::http::HttpEndpoint;
 use crate::model::source::StdioCommand;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient,
@@ -30,6 +31,9 @@ use std::time::Duration;
 const PAGES_MAX: usize = 1_000;
 /// How long a server over HTTP may take to begin; it has no program to start first.
 const HTTP_BEGIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a call that is over may take to be taken back: a server that reads nothing hears of it never.
+const TAKEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The hub as a client: it offers servers nothing, and notes when their tools change.
 #[derive(Debug, Clone, Default)]
@@ -360,12 +364,29 @@ impl Line {
         match self.peer.send_request_with_option(request, options).await {
             Ok(handle) => {
                 let id = serde_json::to_value(&handle.id).map(|id| id.to_string());
+                let mut unheard = Unheard(Some((self.peer.clone(), handle.id.clone())));
                 let answer = handle.await_response().await;
+                unheard.0 = None;
                 let found = self.link.as_ref().zip(id.ok());
                 (answer, found.and_then(|(link, id)| link.take_failure(&id)))
             }
             Err(error) => (Err(error), None),
         }
+    }
+}
+
+/// A request that is out. Whoever drops it waits no longer: it is taken back, so that neither side keeps
+/// anything for it.
+struct Unheard(Option<(Peer<RoleClient>, RequestId)>);
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(id), None);
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
     }
 }
 
@@ -375,8 +396,11 @@ pub(super) async fn call(
     call: &UpstreamCall,
     within: Duration,
 ) -> Result<UpstreamResult, CallError> {
-    if line.is_closed() {
+    if line.is_closed() || line.is_lost() {
         return Err(CallError::NotSent("the connection is closed".to_owned()));
+    }
+    if within.is_zero() {
+        return Err(CallError::NotSent("there was no time left for the call".to_owned()));
     }
     let arguments = match &call.arguments {
         Value::Object(members) => members.clone(),
@@ -390,7 +414,13 @@ pub(super) async fn call(
         PeerRequestOptions::with_timeout(Duration::from_millis(call.timeout_ms).min(within))
             .reset_timeout_on_progress()
             .with_max_total_timeout(within);
-    let (answer, failure) = line.ask(request, options).await;
+    let asking = line.ask(request, options);
+    let Ok((answer, failure)) = tokio::time::timeout(within + TAKEN_BACK_WITHIN, asking).await
+    else {
+        return Err(CallError::Lost(
+            "no answer came, and the server reads nothing any longer".to_owned(),
+        ));
+    };
     if let Some(failure) = failure {
         return Err(failure.into());
     }
