@@ -157,3 +157,47 @@ async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>, scru
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn shell(script: &str) -> ServerProcess {
+        let command = StdioCommand {
+            program: "/bin/sh".to_owned(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            cwd: "/".to_owned(),
+            path: String::new(),
+            set: BTreeMap::new(),
+            pass: Vec::new(),
+        };
+        // A secret is looked for in every line, which takes its time.
+        let scrub: Scrub = Arc::new(|text| {
+            (0..200).for_each(|_| assert!(!text.repeat(20).contains("secret")));
+            text.to_owned()
+        });
+        let keeper = Keeper::new("/bin/true".into());
+        let path = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        ServerProcess::start(&command, path, scrub, &keeper).unwrap().0
+    }
+
+    #[tokio::test]
+    async fn the_last_words_are_read_before_they_are_told() {
+        let mut process = shell(
+            "i=0; while [ $i -lt 2000 ]; do echo a line of noise; i=$((i+1)); done >&2; echo error: no key >&2; exit 3",
+        );
+        assert_eq!(
+            process.obituary().await,
+            "the command ended with exit status: 3; its last line of error output: error: no key"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_process_started_ends_with_it_and_its_words_are_not_waited_for() {
+        let mut process = shell("sleep 600 & echo error: gone >&2; exit 1");
+        let told = process.obituary().await;
+        assert!(told.ends_with("error: gone"), "{told}");
+        assert_eq!(process.group, None, "its number may be somebody else's from here on");
+    }
+}
