@@ -135,7 +135,8 @@ impl From<Unusable> for CallError {
 /// It is no result the hub can use; the call was made all the same.
 pub(super) fn call_result(value: Value) -> Result<UpstreamResult, Unusable> {
     let Value::Object(mut members) = value else {
-        return Err(Unusable::Odd("the answer is not an object".to_owned()));
+        let why = "the answer is not an object, or has more values than can be read";
+        return Err(Unusable::Odd(why.to_owned()));
     };
     match members.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}

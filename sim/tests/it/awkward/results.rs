@@ -152,6 +152,25 @@ fn a_result_of_five_megabytes_is_whole_in_the_code_and_short_in_the_answer() {
     }
 }
 
+/// The most memory a process ever had, in megabytes.
+fn peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn very_many_values_in_few_bytes_are_not_even_read() {
+    for server in [command(&[]), of_url(over_http_for_ever(Kind::Json))] {
+        let hub = hub_with(&server);
+        let mut client = client(&hub);
+        let told = caught(&mut client, "odd.bomb({ piece: '{\"a\":0}' })");
+        assert_eq!(told["code"], "outcome_unknown", "{told:#}");
+        assert!(peak(client.process()) < 500, "{} MB", peak(client.process()));
+        assert_eq!(caught(&mut client, "odd.getUser()")["value"], "ran:get.user");
+    }
+}
+
 /// A server that nobody stops: the process ends with its tests.
 fn over_http_for_ever(kind: Kind) -> &'static Running {
     Box::leak(Box::new(over_http(manner(kind))))
