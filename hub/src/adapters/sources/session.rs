@@ -11,6 +11,7 @@ use crate::model::call::UpstreamResult;
 use crate::model::digest::Digest;
 use crate::model::http::HttpEndpoint;
 use crate::model::source::StdioCommand;
+use crate::model::visible::one_line;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 /// Pages of one listing.
 const PAGES_MAX: usize = 1_000;
+/// Characters of a server's name and of its protocol's that are kept.
+const IDENTITY_MAX: usize = 200;
 /// How long a server over HTTP may take to begin; it has no program to start first.
 const HTTP_BEGIN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -86,6 +89,8 @@ impl Session {
         let modern = ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         };
+        // Both ways together may take as long as whoever calls has time.
+        let until = tokio::time::Instant::now() + within;
         let mut first = None;
         for mode in [ClientLifecycleMode::Initialize, modern] {
             let (mut process, stdin, stdout) =
@@ -94,7 +99,7 @@ impl Session {
             let client = HubClient::default();
             let changes = Arc::clone(&client.changes);
             let lines = Lines::new(stdout, stdin, Arc::new(AtomicU64::new(0)));
-            match tokio::time::timeout(within, client.serve_with_lifecycle(lines, mode)).await {
+            match tokio::time::timeout_at(until, client.serve_with_lifecycle(lines, mode)).await {
                 Ok(Ok(service)) => {
                     return Ok(Session {
                         service,
@@ -293,7 +298,8 @@ impl Session {
         match self.service.peer().peer_info() {
             Some(info) => {
                 let server = info.server_info.as_ref().map(|s| format!("{} {}", s.name, s.version));
-                (server.unwrap_or_default(), info.protocol_version.to_string())
+                let kept = |text: &str| one_line(text, IDENTITY_MAX);
+                (kept(&server.unwrap_or_default()), kept(&info.protocol_version.to_string()))
             }
             None => (String::new(), String::new()),
         }
