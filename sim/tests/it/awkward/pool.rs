@@ -11,7 +11,7 @@ use hub::model::time::{Tick, WallMs};
 use hub::ports::clock::Clock as _;
 use hub::ports::sources::{CallError, Sources as _, UpstreamCall};
 use serde_json::json;
-use sim::awkward::http::{Fault, Kind, Running};
+use sim::awkward::http::{Fault, Kind, Manner, Running};
 use sim::fakes::SimSecrets;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +63,41 @@ async fn a_call_that_waited_is_not_sent_by_a_listing_that_is_not_the_newest() {
     assert_ne!(listed.unwrap().number, listing);
     assert!(matches!(done, Err(CallError::NotSent(_))), "{done:?}");
     assert_eq!(running.calls(), ["read_thing"]);
+}
+
+#[tokio::test]
+async fn where_an_older_servers_stream_ended_nothing_is_sent_whose_answer_nobody_would_hear() {
+    let running = over_http(manner(Kind::Older(405)));
+    let (clock, source) = (SystemClock::new(), source(&running));
+    let (pool, deadline) = (pool(clock), clock.tick().after(Duration::from_secs(20)));
+    let listing = pool.dial(&source, None, deadline).await.unwrap().number;
+    let hang = call("hang", listing, deadline);
+    let ending = async {
+        while running.calls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        running.end_streams();
+    };
+    let (lost, ()) = tokio::join!(pool.call(&source, &hang), ending);
+    let why = "the server's stream ended before the answer arrived".to_owned();
+    assert_eq!(lost, Err(CallError::Lost(why)));
+    let write = pool.call(&source, &call("write_unannotated", listing, deadline)).await;
+    assert!(matches!(write, Err(CallError::NotSent(_))), "{write:?}");
+    assert_eq!(running.calls(), ["hang"]);
+    // Whoever dials again has a new stream.
+    let listing = pool.dial(&source, None, deadline).await.unwrap().number;
+    pool.call(&source, &call("write_unannotated", listing, deadline)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_older_server_names_no_place_but_its_own() {
+    let other = over_http(manner(Kind::Json));
+    let running = over_http(Manner { endpoint: Some(other.url()), ..manner(Kind::Older(405)) });
+    let clock = SystemClock::new();
+    let deadline = clock.tick().after(Duration::from_secs(20));
+    let dialled = pool(clock).dial(&source(&running), None, deadline).await;
+    assert!(matches!(dialled, Err(CallError::Status(_) | CallError::NotSent(_))), "{dialled:?}");
+    assert!(other.seen().is_empty(), "nothing reached the other origin");
 }
 
 #[tokio::test]
