@@ -1,5 +1,8 @@
 //! A worker that is not satisfied with its pipes: it tries by itself what the lock-down must refuse.
-#![expect(unsafe_code, reason = "reads a descriptor that it was not given")]
+#![expect(
+    unsafe_code,
+    reason = "reads a descriptor that it was not given, and signals what is not its own"
+)]
 
 use hub::adapters::sandbox::Layer;
 use std::fs::File;
@@ -73,6 +76,8 @@ pub enum Attempt {
     Thread,
     /// Signal another process.
     Signal,
+    /// End another process as `abort` ends its own.
+    Abort,
     /// Nothing: the control.
     Nothing,
 }
@@ -126,6 +131,17 @@ fn attempt(attempt: Attempt, target: &str) -> std::io::Result<()> {
             let process = rustix::process::Pid::from_raw(process)
                 .ok_or_else(|| std::io::Error::other("there is no process 0"))?;
             Ok(rustix::process::test_kill_process(process)?)
+        }
+        Attempt::Abort => {
+            unsafe extern "C" {
+                fn tgkill(process: i32, thread: i32, signal: i32) -> i32;
+            }
+            let process = target.parse().map_err(std::io::Error::other)?;
+            // SAFETY: it takes three numbers and answers with one.
+            match unsafe { tgkill(process, process, rustix::process::Signal::ABORT.as_raw()) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
         }
         Attempt::Nothing => Ok(()),
     }

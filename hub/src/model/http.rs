@@ -50,7 +50,8 @@ impl AddressClass {
             || (a == 100 && (64..128).contains(&b))
             || (a == 192 && b == 0 && c == 0)
             || (a == 198 && (18..20).contains(&b));
-        if address.is_loopback() {
+        // What is no address at all leads to this machine, too.
+        if address.is_loopback() || address.is_unspecified() {
             AddressClass::Loopback
         } else if private {
             AddressClass::Private
@@ -64,7 +65,7 @@ impl AddressClass {
             return AddressClass::of_v4(inner);
         }
         let [first, second, ..] = address.segments();
-        if address.is_loopback() {
+        if address.is_loopback() || address.is_unspecified() {
             AddressClass::Loopback
         } else if first & 0xe000 != 0x2000 || (first == 0x2001 && second == 0xdb8) {
             // Only 2000::/3 is given out for the internet.
@@ -233,7 +234,18 @@ mod tests {
                 assert_eq!(AddressClass::of(address.parse().unwrap()), class, "{address}");
             }
         };
-        check(AddressClass::Loopback, &["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"]);
+        check(
+            AddressClass::Loopback,
+            &[
+                "127.0.0.1",
+                "127.8.8.8",
+                "::1",
+                "::ffff:127.0.0.1",
+                "0.0.0.0",
+                "::",
+                "::ffff:0.0.0.0",
+            ],
+        );
         check(
             AddressClass::Private,
             &[
@@ -242,12 +254,11 @@ mod tests {
                 "192.168.1.1",
                 "169.254.169.254",
                 "100.64.0.1",
-                "0.0.0.0",
+                "0.0.0.1",
                 "224.0.0.1",
                 "255.255.255.255",
                 "fc00::1",
                 "fe80::1",
-                "::",
                 "ff02::1",
                 "2001:db8::1",
                 "::ffff:10.0.0.1",

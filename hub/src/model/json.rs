@@ -35,6 +35,9 @@ pub const DEPTH_MAX: usize = 100;
 /// Level at which the parser would give up; what lies deeper is left out before.
 const PARSED_DEPTH_MAX: usize = 120;
 
+/// Values a message of a server may have, roughly: each costs a hundred times its bytes while it is read.
+const VALUES_MAX: usize = 4 << 20;
+
 /// Parses JSON text as JavaScript prints it, where half a surrogate pair may stand alone; such
 /// halves become U+FFFD, because no other part of the hub could carry them.
 ///
@@ -57,15 +60,47 @@ pub fn parse_from_guest(text: &str) -> serde_json::Result<Value> {
 
 /// Parses a message of a server: halves of surrogate pairs and bytes that are no text become U+FFFD, and
 /// containers from a level on that nothing here could carry become 0. What was cut so is still too deep,
-/// which [`is_too_deep`] tells of each part that matters.
+/// which [`is_too_deep`] tells of each part that matters. An answer with more values than anything here
+/// could carry keeps its id, and has null for its result.
 #[must_use]
 pub fn parse_from_server(bytes: &[u8]) -> Option<Value> {
+    if has_too_many_values(bytes) {
+        let Head { id, result: _ } = serde_json::from_slice(bytes).ok()?;
+        return Some(serde_json::json!({ "jsonrpc": "2.0", "id": id, "result": null }));
+    }
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Some(value);
     }
     let text = String::from_utf8_lossy(bytes);
     let text = well_formed(&text).map_or(text, std::borrow::Cow::Owned);
     serde_json::from_str(&shallow(&text)).ok()
+}
+
+/// What is kept of an answer that is not read.
+#[derive(serde::Deserialize)]
+struct Head {
+    id: u64,
+    #[expect(dead_code, reason = "it has to be there, whatever it is")]
+    result: serde::de::IgnoredAny,
+}
+
+/// Counts what stands between values, outside of text. A member of an object costs more than an item.
+fn has_too_many_values(bytes: &[u8]) -> bool {
+    if bytes.len() <= VALUES_MAX / 2 {
+        return false;
+    }
+    let (mut values, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            b':' if !in_string => values += 2,
+            _ => {}
+        }
+    }
+    values > VALUES_MAX
 }
 
 /// Is `value` nested deeper than [`DEPTH_MAX`] levels?
@@ -216,6 +251,24 @@ mod tests {
         }
         assert_eq!(parse_from_server(b"\"\xff \\ud800\""), Some(json!("\u{fffd} \u{fffd}")));
         assert_eq!(parse_from_server(b"Starting server ..."), None);
+    }
+
+    #[test]
+    fn an_answer_with_too_many_values_keeps_its_id() {
+        let answer = |items: String| {
+            let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":[{items}]}}");
+            parse_from_server(text.as_bytes()).unwrap()["result"].clone()
+        };
+        let zeros = |count: usize| vec!["0"; count].join(",");
+        assert_eq!(answer(zeros(VALUES_MAX - 100)).as_array().unwrap().len(), VALUES_MAX - 100);
+        for piece in ["{\"a\":0}", "\"\\\\\""] {
+            assert_eq!(answer(vec![piece; VALUES_MAX + 1].join(",")), Value::Null, "{piece}");
+        }
+        // In text they are no values.
+        let text = format!("\"\\\"{}\"", zeros(VALUES_MAX + 1));
+        assert!(answer(text)[0].is_string());
+        let batch = format!("[{}]", zeros(VALUES_MAX + 1));
+        assert_eq!(parse_from_server(batch.as_bytes()), None);
     }
 
     #[test]

@@ -127,11 +127,16 @@ pub struct HttpRefusal {
 }
 
 impl HttpRefusal {
-    /// May the call have happened all the same? Statuses below 500 say that it was refused, and so do
-    /// 501 (no such thing here) and 503 (not at the moment).
+    /// May the call have happened all the same? Statuses below 500 say that it was refused, and so does
+    /// 501 (no such thing here). 503 does if it says when to come back: without that it is what proxies
+    /// and frameworks answer when whoever was at work took too long or broke off.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
-        self.status >= 500 && !matches!(self.status, 501 | 503)
+        match self.status {
+            501 => false,
+            503 => self.retry_after_ms.is_none(),
+            status => status >= 500,
+        }
     }
 }
 

@@ -70,6 +70,7 @@ const EXEMPT: &[&str] = &[
     "adapters/sources/http/wire.rs",
     "adapters/sources/keeper.rs",
     "adapters/sources/session.rs",
+    "adapters/sources/transport.rs",
     "adapters/store/journal.rs",
     "adapters/store/locks.rs",
     "adapters/store/whole.rs",

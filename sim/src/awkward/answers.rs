@@ -36,6 +36,15 @@ impl Server {
                     r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{open}{close}}}}}"#
                 ));
             }
+            // Few bytes on their way, and very many values once they are read.
+            "bomb" => {
+                let piece = arguments["piece"].as_str().unwrap_or("[]");
+                let bytes = usize::try_from(number("bytes").unwrap_or(30 << 20)).unwrap_or(0);
+                let pieces = vec![piece; bytes / (piece.len() + 1)].join(",");
+                return say(format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":[{pieces}]}}}}"#
+                ));
+            }
             "structured_only" => json!({ "content": [], "structuredContent": { "v": 7 } }),
             "structured" => {
                 let value = match arguments["kind"].as_str().unwrap_or_default() {

@@ -1,6 +1,6 @@
 //! The awkward server over HTTP, written by hand so that it can break at every byte.
 
-use super::{Server, lock};
+use super::{Quirk, Server, lock};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -23,6 +23,8 @@ pub struct Manner {
     pub sessions: bool,
     /// Does it say things by itself, on a stream of its own?
     pub own_stream: bool,
+    /// Where an older server wants its messages; a place of its own, if it does not say.
+    pub endpoint: Option<String>,
     /// What goes wrong with the next requests: a method, or `*`, and what.
     pub faults: VecDeque<(&'static str, Fault)>,
 }
@@ -94,6 +96,8 @@ struct Inner {
     saying: Condvar,
     /// Answers that were interrupted, by the id of the last event.
     interrupted: Mutex<BTreeMap<String, Vec<String>>>,
+    /// How often all streams were ended.
+    ended: AtomicU64,
     over: AtomicBool,
 }
 
@@ -129,6 +133,7 @@ impl Running {
             said: Mutex::default(),
             saying: Condvar::new(),
             interrupted: Mutex::default(),
+            ended: AtomicU64::new(0),
             over: AtomicBool::new(false),
         });
         let serving = Arc::clone(&inner);
@@ -181,6 +186,12 @@ impl Running {
         let seen = self.seen();
         let calls = seen.iter().filter(|seen| seen.message["method"] == "tools/call");
         calls.map(|seen| seen.message["params"]["name"].as_str().unwrap_or("").to_owned()).collect()
+    }
+
+    /// Ends every stream of the server's own.
+    pub fn end_streams(&self) {
+        self.inner.ended.fetch_add(1, Ordering::SeqCst);
+        self.inner.saying.notify_all();
     }
 
     /// Serves for ever.
@@ -276,6 +287,10 @@ impl Inner {
             self.server.take(&message, &|_| {});
             return respond(to, 202, &[], b"");
         }
+        if self.server.has(Quirk::Stateless) && !repeats_its_name(request, &message) {
+            let error = rpc_error(-32020, "the header `mcp-name` says something else");
+            return respond(to, 400, &[], error.as_bytes());
+        }
         if manner.kind == Kind::Events {
             return self.answer_in_events(&message, &headers, to);
         }
@@ -338,9 +353,12 @@ impl Inner {
         open_stream(to, &[])?;
         let mut to = to.try_clone()?;
         if older {
-            to.write_all(b": welcome\n\nevent: endpoint\ndata: /messages?session=7\n\n")?;
+            let endpoint = manner.endpoint.as_deref().unwrap_or("/messages?session=7");
+            let event = format!(": welcome\n\nevent: endpoint\ndata: {endpoint}\n\n");
+            to.write_all(event.as_bytes())?;
         }
-        while !self.over.load(Ordering::SeqCst) {
+        let ended = self.ended.load(Ordering::SeqCst);
+        while !self.over.load(Ordering::SeqCst) && ended == self.ended.load(Ordering::SeqCst) {
             let said = lock(&self.said);
             let waited = self.saying.wait_timeout(said, LOOK_EVERY);
             let (said, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -433,6 +451,17 @@ impl Inner {
             }
         }
         Ok(false)
+    }
+}
+
+/// Does the header say what the message is about? Only plain characters travel in one as they are.
+fn repeats_its_name(request: &HttpRequest, message: &Value) -> bool {
+    let Some(name) = message["params"]["name"].as_str() else { return true };
+    let given = request.headers.get("mcp-name").map_or("", String::as_str);
+    if name.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        given == name
+    } else {
+        given.is_ascii() && given.starts_with("=?base64?") && given.ends_with("?=")
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Quirk {
     Grandchild,
     /// Knows the stateless protocol only.
     Stateless,
+    /// Reads nothing any more once `hang` was called.
+    Deaf,
 }
 
 /// The server's command line.

@@ -53,6 +53,12 @@ pub(super) fn serve(server: &Arc<Server>) -> anyhow::Result<ExitCode> {
         if server.has(Quirk::Banner) {
             say("[DEBUG] a message arrived".to_owned());
         }
+        if server.has(Quirk::Deaf) && message["params"]["name"] == "hang" {
+            // A thread that is parked may wake; this one has nothing to do then.
+            loop {
+                std::thread::park();
+            }
+        }
         let (server, say) = (Arc::clone(server), say.clone());
         let apart = message["method"] == "tools/call";
         let work = move || server.take(&message, &say);

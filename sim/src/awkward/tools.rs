@@ -141,6 +141,7 @@ fn results() -> Vec<Value> {
         declared("err_structured"),
         takes("structured", json!({ "kind": { "type": "string" }, "text": { "type": "boolean" } })),
         takes("deep_structured", json!({ "n": { "type": "integer" } })),
+        takes("bomb", json!({ "piece": { "type": "string" }, "bytes": { "type": "integer" } })),
         takes("huge", json!({ "n": { "type": "integer" } })),
         takes(
             "progress",

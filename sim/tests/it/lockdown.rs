@@ -46,7 +46,7 @@ impl Surroundings {
             Attempt::LocalSocket => below("socket"),
             Attempt::Exec => "/bin/true".to_owned(),
             Attempt::Thread => String::new(),
-            Attempt::Signal => self.other.id().to_string(),
+            Attempt::Signal | Attempt::Abort => self.other.id().to_string(),
         }
     }
 

@@ -1,14 +1,15 @@
 //! Both sandboxes pass one suite, and each keeps promises of its own.
 
 use hub::adapters::sandbox::{InlineSandbox, WorkerSandbox};
+use hub::model::call::Seq;
 use hub::model::time::LogicalMs;
-use hub::model::turn::{Delivery, GuestEnd, GuestLimit, Turn, Yielded};
+use hub::model::turn::{Answer, Delivery, GuestEnd, GuestLimit, Turn, Yielded};
 use hub::ports::sandbox::{Guest, Sandbox, SandboxError};
 use sim::conformance::sandbox::{
     Case, HOSTILE, Kind, TOPICS, mismatches, program, read, transcript,
 };
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[tokio::test]
 async fn the_inline_sandbox_does_what_every_sandbox_must() {
@@ -108,6 +109,45 @@ async fn a_worker_without_a_filter_runs_only_if_a_person_said_so() {
     // The script is no worker, so that is as far as it gets.
     let told = opened(true).await;
     assert!(told.starts_with("unavailable: ") && !told.contains("seccomp"), "{told}");
+}
+
+/// A worker that says everything ahead, and reads nothing.
+fn deaf_worker(folder: &Path) -> WorkerSandbox {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (program, build) = (folder.join("worker"), hub::cli::BUILD);
+    let (ready, opened) =
+        (format!("\\000\\{:03o}{build}\\000", build.len()), "\\002\\000\\000\\000\\002\\000");
+    let length = 1 + 1 + build.len() + 1;
+    let script = format!(
+        "#!/bin/sh\nprintf '\\{length:03o}\\000\\000\\000{ready}{opened}'\nexec sleep 60\n"
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    WorkerSandbox::new(program, build.to_owned(), false).unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_that_reads_nothing_is_killed_as_one_that_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = deaf_worker(folder.path());
+    let mut guest = sandbox.open(program(&case("return 1;", 1_000)).unwrap()).await.unwrap();
+    // More than a pipe holds.
+    let answer = Answer::Text("x".repeat(1 << 20));
+    let delivery = Delivery::Call { seq: Seq(1), answer };
+    let turn = Turn { delivery, at: LogicalMs(0), budget_us: 10_000 };
+    assert_eq!(guest.step(turn).await, Err(SandboxError::Killed(GuestLimit::Compute)));
+}
+
+#[tokio::test]
+async fn a_worker_that_was_killed_is_said_to_be_however_that_is_seen() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = tempfile::tempdir().unwrap();
+    let mut guest =
+        deaf_worker(folder.path()).open(program(&case("", 1_000)).unwrap()).await.unwrap();
+    let process = Pid::from_raw(guest.process().cast_signed()).unwrap();
+    kill_process(process, Signal::KILL).unwrap();
+    let told = Err(SandboxError::Crashed("it ended with signal: 9 (SIGKILL)".to_owned()));
+    assert_eq!(start(&mut guest, 1_000).await, told);
 }
 
 #[tokio::test]

@@ -30,6 +30,9 @@ const PREPARE_WITHIN: Duration = Duration::from_secs(2);
 const PREPARED_MAX: usize = 2;
 /// A worker that says something else than it was asked for is not listened to any longer.
 const OUT_OF_TURN: &str = "the worker spoke out of turn";
+/// How long a worker whose pipe closed may take to be gone, and how often that is looked at.
+const GONE_WITHIN: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How often the budget of a running step is looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// CPU time over the budget after which a worker is killed: the engine's own limit is a polite one.
@@ -148,7 +151,7 @@ impl WorkerSandbox {
             Ok(Ok(FromWorker::Prepared(_) | FromWorker::Opened(_) | FromWorker::Yielded(_))) => {
                 Err(SandboxError::Unavailable(OUT_OF_TURN.to_owned()))
             }
-            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
+            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error).await)),
             Err(_) => {
                 Err(SandboxError::Unavailable("the worker did not become ready in time".to_owned()))
             }
@@ -189,17 +192,13 @@ impl Sandbox for WorkerSandbox {
         };
         self.start_ahead();
         let open = ToWorker::Open { build: self.shared.build.clone(), program };
-        worker
-            .send(&open)
-            .await
-            .map_err(|error| SandboxError::Unavailable(worker.obituary(&error)))?;
-        match tokio::time::timeout(READY_WITHIN, worker.receive()).await {
+        match tokio::time::timeout(READY_WITHIN, worker.exchange(&open)).await {
             Ok(Ok(FromWorker::Opened(Ok(())))) => Ok(worker),
             Ok(Ok(FromWorker::Opened(Err(why)))) => Err(SandboxError::Unavailable(why)),
             Ok(Ok(FromWorker::Ready { .. } | FromWorker::Prepared(_) | FromWorker::Yielded(_))) => {
                 Err(SandboxError::Unavailable(OUT_OF_TURN.to_owned()))
             }
-            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error))),
+            Ok(Err(error)) => Err(SandboxError::Unavailable(worker.obituary(&error).await)),
             Err(_) => Err(SandboxError::Unavailable(
                 "the worker did not open the program in time".to_owned(),
             )),
@@ -237,26 +236,48 @@ impl Worker {
         &self.missing
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// This worker, unless it died while it waited.
     fn if_alive(mut self) -> Option<Worker> {
         matches!(self.child.try_wait(), Ok(None)).then_some(self)
-    }
-
-    async fn send(&mut self, message: &ToWorker) -> std::io::Result<()> {
-        self.to.write_all(&frame::encode(message)?).await
     }
 
     async fn receive(&mut self) -> std::io::Result<FromWorker> {
         read_frame(&mut self.from).await
     }
 
+    /// Sends a message and reads what is answered. Neither end may take for ever: a worker that reads
+    /// nothing is waited for like one that says nothing.
+    async fn exchange(&mut self, message: &ToWorker) -> std::io::Result<FromWorker> {
+        self.to.write_all(&frame::encode(message)?).await?;
+        read_frame(&mut self.from).await
+    }
+
     /// How the process ended, as far as it can be known.
-    fn obituary(&mut self, error: &std::io::Error) -> String {
-        match self.child.try_wait() {
+    async fn obituary(&mut self, error: &std::io::Error) -> String {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        // Its pipe closes a moment before it can be waited for.
+        let closed = matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset);
+        let since = Instant::now();
+        let ended = loop {
+            match self.child.try_wait() {
+                Ok(None) if closed && since.elapsed() < GONE_WITHIN => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                ended => break ended,
+            }
+        };
+        match ended {
             Ok(Some(status)) if status.code() == Some(i32::from(NOT_LOCKED_DOWN)) => {
                 "it could not lock itself down".to_owned()
             }
             Ok(Some(status)) => format!("it ended with {status}"),
+            Ok(None) | Err(_) if closed => "it closed its pipe".to_owned(),
             Ok(None) | Err(_) => error.to_string(),
         }
     }
@@ -289,15 +310,14 @@ impl Worker {
     ) -> Result<FromWorker, SandboxError> {
         let cpu_before = cpu_of(self.child.id());
         let since = Instant::now();
-        self.send(message).await.map_err(|error| SandboxError::Crashed(self.obituary(&error)))?;
+        let child = self.child.id();
         let received = {
-            // Reading is not restarted by a look at the watch: a frame may arrive in pieces.
-            let (child, from) = (self.child.id(), &mut self.from);
-            let mut reading = std::pin::pin!(read_frame(from));
+            // Not restarted by a look at the watch: a frame may go and come in pieces.
+            let mut exchange = std::pin::pin!(self.exchange(message));
             loop {
                 tokio::select! {
                     biased;
-                    received = &mut reading => break Some(received),
+                    received = &mut exchange => break Some(received),
                     () = tokio::time::sleep(WATCH_EVERY) => {}
                 }
                 let wall = since.elapsed();
@@ -310,7 +330,7 @@ impl Worker {
         };
         match received {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(SandboxError::Crashed(self.obituary(&error))),
+            Some(Err(error)) => Err(SandboxError::Crashed(self.obituary(&error).await)),
             None => {
                 self.kill();
                 Err(SandboxError::Killed(GuestLimit::Compute))

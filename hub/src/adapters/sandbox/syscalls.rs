@@ -44,9 +44,10 @@ pub(super) fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let anonymous = condition(3, Is::MaskedEq(bits(MAP_ANONYMOUS)), bits(MAP_ANONYMOUS))?;
     rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![never_executable()?, anonymous])?]);
     rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![never_executable()?])?]);
-    // `abort` signals its own thread, and only that signal.
-    let abort = bits(libc::SIGABRT);
-    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![condition(2, Is::Eq, abort)?])?]);
+    // `abort` signals its own process, and only that signal: not the hub, nor anything else of this user.
+    let own = condition(0, Is::Eq, std::process::id().into())?;
+    let abort = condition(2, Is::Eq, bits(libc::SIGABRT))?;
+    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![own, abort])?]);
 
     SeccompFilter::new(
         rules,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 /// Lines of error output that are kept.
 const TAIL_LINES: usize = 40;
@@ -21,6 +22,10 @@ const TAIL_LINE_BYTES: usize = 2048;
 const LINE_BYTES_READ: u64 = 64 * 1024;
 /// How long a server may take to end once its input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
+/// How long a process whose pipe just closed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_millis(300);
+/// How long the rest of its error output may take after that: what it started may hold the pipe open.
+const WORDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Takes secrets out of text.
 pub(super) type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
@@ -32,6 +37,8 @@ pub(super) struct ServerProcess {
     group: Option<Pid>,
     keeper: Keeper,
     tail: Arc<Mutex<VecDeque<String>>>,
+    /// Reads its error output; over when that is.
+    reading: Option<JoinHandle<()>>,
 }
 
 impl ServerProcess {
@@ -58,12 +65,13 @@ impl ServerProcess {
         }
         let keeper = keeper.clone();
         let tail = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(keep_tail(stderr, Arc::clone(&tail), scrub));
-        }
+        let reading = child
+            .stderr
+            .take()
+            .map(|stderr| tokio::spawn(keep_tail(stderr, Arc::clone(&tail), scrub)));
         match child.stdin.take().zip(child.stdout.take()) {
             Some((stdin, stdout)) => {
-                Ok((ServerProcess { child, group, keeper, tail }, stdin, stdout))
+                Ok((ServerProcess { child, group, keeper, tail, reading }, stdin, stdout))
             }
             None => Err(std::io::Error::other("the process has no pipes")),
         }
@@ -71,10 +79,15 @@ impl ServerProcess {
 
     /// How the process ended, if it did, and its last words; for an error that names them.
     pub(super) async fn obituary(&mut self) -> String {
-        // A process whose pipe just closed needs a moment to be gone.
-        let status = tokio::time::timeout(Duration::from_millis(300), self.child.wait()).await;
+        let status = tokio::time::timeout(GONE_WITHIN, self.child.wait()).await;
         let ended = match status {
-            Ok(Ok(status)) => format!("the command ended with {status}"),
+            Ok(Ok(status)) => {
+                self.end_group();
+                if let Some(reading) = self.reading.take() {
+                    let _ = tokio::time::timeout(WORDS_WITHIN, reading).await;
+                }
+                format!("the command ended with {status}")
+            }
             Ok(Err(error)) => format!("the command's end is not known: {error}"),
             Err(_) => "the command is still running".to_owned(),
         };
@@ -99,6 +112,15 @@ impl ServerProcess {
         }
     }
 
+    /// Ends what is left of its group. Once the process itself was waited for, nothing keeps the group's
+    /// number from being somebody else's, so it is not used a second time.
+    fn end_group(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(group) = self.group.take() {
+            self.keeper.forget(group);
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, signal);
@@ -109,10 +131,7 @@ impl ServerProcess {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Whoever started it may be gone already; what it started in turn is in the same group.
-        self.signal(Signal::KILL);
-        if let Some(group) = self.group {
-            self.keeper.forget(group);
-        }
+        self.end_group();
     }
 }
 
@@ -136,5 +155,49 @@ async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>, scru
         if tail.len() > TAIL_LINES {
             tail.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn shell(script: &str) -> ServerProcess {
+        let command = StdioCommand {
+            program: "/bin/sh".to_owned(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            cwd: "/".to_owned(),
+            path: String::new(),
+            set: BTreeMap::new(),
+            pass: Vec::new(),
+        };
+        // A secret is looked for in every line, which takes its time.
+        let scrub: Scrub = Arc::new(|text| {
+            (0..200).for_each(|_| assert!(!text.repeat(20).contains("secret")));
+            text.to_owned()
+        });
+        let keeper = Keeper::new("/bin/true".into());
+        let path = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        ServerProcess::start(&command, path, scrub, &keeper).unwrap().0
+    }
+
+    #[tokio::test]
+    async fn the_last_words_are_read_before_they_are_told() {
+        let mut process = shell(
+            "i=0; while [ $i -lt 2000 ]; do echo a line of noise; i=$((i+1)); done >&2; echo error: no key >&2; exit 3",
+        );
+        assert_eq!(
+            process.obituary().await,
+            "the command ended with exit status: 3; its last line of error output: error: no key"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_process_started_ends_with_it_and_its_words_are_not_waited_for() {
+        let mut process = shell("sleep 600 & echo error: gone >&2; exit 1");
+        let told = process.obituary().await;
+        assert!(told.ends_with("error: gone"), "{told}");
+        assert_eq!(process.group, None, "its number may be somebody else's from here on");
     }
 }

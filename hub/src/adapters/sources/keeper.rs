@@ -40,12 +40,14 @@ pub fn run_keeper() -> ExitCode {
             _ => {}
         }
     }
-    let pids: Vec<Pid> = groups.into_iter().filter_map(Pid::from_raw).collect();
-    for (signal, wait) in [(Signal::TERM, END_WITHIN), (Signal::KILL, Duration::ZERO)] {
-        let any = pids.iter().any(|group| kill_process_group(*group, signal).is_ok());
-        if any {
-            std::thread::sleep(wait);
-        }
+    let pids = groups.into_iter().filter_map(Pid::from_raw);
+    let told: Vec<Pid> =
+        pids.filter(|group| kill_process_group(*group, Signal::TERM).is_ok()).collect();
+    if !told.is_empty() {
+        std::thread::sleep(END_WITHIN);
+    }
+    for group in told {
+        let _ = kill_process_group(group, Signal::KILL);
     }
     ExitCode::SUCCESS
 }
@@ -54,7 +56,14 @@ pub fn run_keeper() -> ExitCode {
 #[derive(Debug, Clone)]
 pub(super) struct Keeper {
     program: Arc<Path>,
-    running: Arc<Mutex<Option<Running>>>,
+    told: Arc<Mutex<Told>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    running: Option<Running>,
+    /// Groups it has to end. One that takes the place of another is told all of them.
+    groups: BTreeSet<i32>,
 }
 
 #[derive(Debug)]
@@ -66,27 +75,39 @@ struct Running {
 impl Keeper {
     /// A keeper that is `program`, run with [`KEEPER_ARGUMENT`] when the first group is told.
     pub(super) fn new(program: PathBuf) -> Keeper {
-        Keeper { program: program.into(), running: Arc::default() }
+        Keeper { program: program.into(), told: Arc::default() }
     }
 
     /// Tells it a group to end. Without a keeper, servers still end when their input does.
     pub(super) fn watch(&self, group: Pid) {
-        self.tell(&format!("+{}\n", group.as_raw_pid()), true);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.groups.insert(group.as_raw_pid());
+        if told.is_running() {
+            told.say('+', group.as_raw_pid());
+            return;
+        }
+        told.running = start(&self.program);
+        for group in told.groups.clone() {
+            told.say('+', group);
+        }
     }
 
     /// The group is gone.
     pub(super) fn forget(&self, group: Pid) {
-        self.tell(&format!("-{}\n", group.as_raw_pid()), false);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.groups.remove(&group.as_raw_pid());
+        told.say('-', group.as_raw_pid());
+    }
+}
+
+impl Told {
+    fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|it| matches!(it.child.try_wait(), Ok(None)))
     }
 
-    fn tell(&self, line: &str, begin: bool) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = running.as_mut().is_none_or(|it| !matches!(it.child.try_wait(), Ok(None)));
-        if gone && begin {
-            *running = start(&self.program);
-        }
-        if let Some(it) = running.as_mut() {
-            let _ = it.to.write_all(line.as_bytes());
+    fn say(&mut self, sign: char, group: i32) {
+        if let Some(it) = self.running.as_mut() {
+            let _ = it.to.write_all(format!("{sign}{group}\n").as_bytes());
         }
     }
 }

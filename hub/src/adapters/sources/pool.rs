@@ -95,6 +95,21 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
         deadline.since(self.clock.tick())
     }
 
+    /// Waits until nobody else starts or lists the source, but not past `deadline`.
+    async fn turn<'s>(
+        &self,
+        slot: &'s Slot,
+        deadline: Tick,
+    ) -> Result<tokio::sync::MutexGuard<'s, State>, CallError> {
+        tokio::select! {
+            biased;
+            state = slot.state.lock() => Ok(state),
+            () = self.clock.sleep_until(deadline) => {
+                Err(CallError::NotSent("the server is still being started".to_owned()))
+            }
+        }
+    }
+
     async fn open(
         &self,
         source: &SourceRecord,
@@ -293,7 +308,7 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
         before: &Ready,
         outgoing: &UpstreamCall,
     ) -> Option<Ready> {
-        let mut state = slot.state.lock().await;
+        let mut state = self.turn(slot, outgoing.deadline).await.ok()?;
         self.dial_slot(source, slot, &mut state, None, outgoing.deadline).await.ok()?;
         let again = slot.ready().clone()?;
         let contract = |ready: &Ready| {
@@ -314,13 +329,7 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
         let slot = self.slot(&source.id);
-        let mut state = tokio::select! {
-            biased;
-            state = slot.state.lock() => state,
-            () = self.clock.sleep_until(deadline) => {
-                return Err(CallError::NotSent("the server is still being started".to_owned()));
-            }
-        };
+        let mut state = self.turn(&slot, deadline).await?;
         self.dial_slot(source, &slot, &mut state, listed_after, deadline).await
     }
 
@@ -330,16 +339,19 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
         outgoing: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
         let slot = self.slot(&source.id);
-        let ready = slot.ready().clone().filter(|ready| {
-            ready.transport == source.transport.digest() && ready.listing.number == outgoing.listing
-        });
-        let Some(mut ready) = ready else {
-            let why = "the server was started or listed anew just before the call; call again";
-            return Err(CallError::NotSent(why.to_owned()));
-        };
+        let (transport, mut listing) = (source.transport.digest(), outgoing.listing);
         let mut reopened = false;
         for _ in 0..READ_TRIES_MAX {
             self.be_patient(&slot, outgoing.deadline).await?;
+            // Looked at after every wait: the list may have changed meanwhile, and with it the ruling.
+            let ready = slot
+                .ready()
+                .clone()
+                .filter(|ready| ready.transport == transport && ready.listing.number == listing);
+            let Some(ready) = ready else {
+                let why = "the server was started or listed anew just before the call; call again";
+                return Err(CallError::NotSent(why.to_owned()));
+            };
             let done = self.call_once(&slot, &ready, outgoing).await;
             let Err(error) = &done else { return done };
             if let CallError::Status(refusal) = error {
@@ -354,7 +366,7 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
                     return done;
                 }
                 match self.reopened(source, &slot, &ready, outgoing).await {
-                    Some(again) => ready = again,
+                    Some(again) => listing = again.listing.number,
                     None => return done,
                 }
             } else if slot.patience().is_none() {

@@ -23,6 +23,11 @@ impl RawResults {
     /// Takes note of a message that leaves.
     pub(super) fn note(&self, message: &Value) {
         let method = message.get("method").and_then(Value::as_str);
+        if let (Some("notifications/cancelled"), Some(id)) =
+            (method, message.pointer("/params/requestId"))
+        {
+            self.lock().remove(&id.to_string());
+        }
         if let (true, Some(id)) =
             (method.is_some_and(|method| METHODS.contains(&method)), message.get("id"))
         {
@@ -42,9 +47,10 @@ impl RawResults {
             members.insert("error".to_owned(), error);
             members.remove("result");
         }
-        if let Some(id) = members.get("id").map(Value::to_string)
-            && members.contains_key("result")
+        let answers = !members.contains_key("method");
+        if let Some(id) = members.get("id").filter(|_| answers).map(Value::to_string)
             && self.lock().remove(&id)
+            && members.contains_key("result")
         {
             // No typed result is a list, so what comes out is exactly what came in.
             let result = members.remove("result").unwrap_or(Value::Null);
@@ -90,6 +96,22 @@ pub(super) fn unwrapped(answer: ServerResult) -> Option<Value> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn nothing_is_kept_for_a_request_that_is_over() {
+        let raw = RawResults::default();
+        for id in [1, 2, 3] {
+            raw.note(&json!({"id": id, "method": "tools/call"}));
+        }
+        // What the server asks has ids of its own.
+        raw.message(json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "result": {}}));
+        let answer = raw.message(json!({"jsonrpc": "2.0", "id": 1, "result": "odd"})).unwrap();
+        assert_eq!(serde_json::to_value(answer).unwrap()["result"], json!(["odd"]));
+        raw.message(json!({"jsonrpc": "2.0", "id": 2, "error": {"code": 1, "message": "no"}}));
+        let taken_back = json!({"method": "notifications/cancelled", "params": {"requestId": 3}});
+        raw.note(&taken_back);
+        assert!(raw.lock().is_empty());
+    }
 
     #[test]
     fn an_error_of_any_shape_is_an_answer() {

@@ -14,6 +14,8 @@ const TOOLS_MAX: usize = 20_000;
 const TOOL_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of all tools of one source.
 const LISTING_BYTES_MAX: usize = 32 << 20;
+/// Bytes the cursor of a page may have: each is kept, and sent back.
+const CURSOR_BYTES_MAX: usize = 4 * 1024;
 /// Notices kept of one listing.
 const NOTICES_MAX: usize = 50;
 
@@ -41,6 +43,12 @@ impl Pages {
         else {
             return Ok(None);
         };
+        if cursor.len() > CURSOR_BYTES_MAX {
+            self.notice(
+                "the list goes on at a place too long to name; what came before is kept".to_owned(),
+            );
+            return Ok(None);
+        }
         if !self.cursors.insert(cursor.to_owned()) {
             self.notice("the list repeats a page; what came before is kept".to_owned());
             return Ok(None);
@@ -127,7 +135,8 @@ impl From<Unusable> for CallError {
 /// It is no result the hub can use; the call was made all the same.
 pub(super) fn call_result(value: Value) -> Result<UpstreamResult, Unusable> {
     let Value::Object(mut members) = value else {
-        return Err(Unusable::Odd("the answer is not an object".to_owned()));
+        let why = "the answer is not an object, or has more values than can be read";
+        return Err(Unusable::Odd(why.to_owned()));
     };
     match members.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
@@ -193,6 +202,17 @@ mod tests {
         `b` is listed twice; the first is kept
         the list repeats a page; what came before is kept
         ");
+    }
+
+    #[test]
+    fn a_cursor_is_short_or_ends_the_list() {
+        let mut pages = Pages::default();
+        let page =
+            |length: usize| json!({"tools": [{"name": "a"}], "nextCursor": "c".repeat(length)});
+        assert!(pages.take(&page(CURSOR_BYTES_MAX)).unwrap().is_some());
+        assert_eq!(pages.take(&page(CURSOR_BYTES_MAX + 1)).unwrap(), None);
+        assert_eq!(pages.tools.len(), 1);
+        assert!(pages.notices.iter().any(|notice| notice.contains("too long to name")));
     }
 
     #[test]

@@ -11,10 +11,12 @@ use crate::model::call::UpstreamResult;
 use crate::model::digest::Digest;
 use crate::model::http::HttpEndpoint;
 use crate::model::source::StdioCommand;
+use crate::model::visible::one_line;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient,
@@ -28,8 +30,13 @@ use std::time::Duration;
 
 /// Pages of one listing.
 const PAGES_MAX: usize = 1_000;
+/// Characters of a server's name and of its protocol's that are kept.
+const IDENTITY_MAX: usize = 200;
 /// How long a server over HTTP may take to begin; it has no program to start first.
 const HTTP_BEGIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a call that is over may take to be taken back: a server that reads nothing hears of it never.
+const TAKEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The hub as a client: it offers servers nothing, and notes when their tools change.
 #[derive(Debug, Clone, Default)]
@@ -82,6 +89,8 @@ impl Session {
         let modern = ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         };
+        // Both ways together may take as long as whoever calls has time.
+        let until = tokio::time::Instant::now() + within;
         let mut first = None;
         for mode in [ClientLifecycleMode::Initialize, modern] {
             let (mut process, stdin, stdout) =
@@ -90,7 +99,7 @@ impl Session {
             let client = HubClient::default();
             let changes = Arc::clone(&client.changes);
             let lines = Lines::new(stdout, stdin, Arc::new(AtomicU64::new(0)));
-            match tokio::time::timeout(within, client.serve_with_lifecycle(lines, mode)).await {
+            match tokio::time::timeout_at(until, client.serve_with_lifecycle(lines, mode)).await {
                 Ok(Ok(service)) => {
                     return Ok(Session {
                         service,
@@ -289,7 +298,8 @@ impl Session {
         match self.service.peer().peer_info() {
             Some(info) => {
                 let server = info.server_info.as_ref().map(|s| format!("{} {}", s.name, s.version));
-                (server.unwrap_or_default(), info.protocol_version.to_string())
+                let kept = |text: &str| one_line(text, IDENTITY_MAX);
+                (kept(&server.unwrap_or_default()), kept(&info.protocol_version.to_string()))
             }
             None => (String::new(), String::new()),
         }
@@ -360,12 +370,29 @@ impl Line {
         match self.peer.send_request_with_option(request, options).await {
             Ok(handle) => {
                 let id = serde_json::to_value(&handle.id).map(|id| id.to_string());
+                let mut unheard = Unheard(Some((self.peer.clone(), handle.id.clone())));
                 let answer = handle.await_response().await;
+                unheard.0 = None;
                 let found = self.link.as_ref().zip(id.ok());
                 (answer, found.and_then(|(link, id)| link.take_failure(&id)))
             }
             Err(error) => (Err(error), None),
         }
+    }
+}
+
+/// A request that is out. Whoever drops it waits no longer: it is taken back, so that neither side keeps
+/// anything for it.
+struct Unheard(Option<(Peer<RoleClient>, RequestId)>);
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(id), None);
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
     }
 }
 
@@ -375,8 +402,11 @@ pub(super) async fn call(
     call: &UpstreamCall,
     within: Duration,
 ) -> Result<UpstreamResult, CallError> {
-    if line.is_closed() {
+    if line.is_closed() || line.is_lost() {
         return Err(CallError::NotSent("the connection is closed".to_owned()));
+    }
+    if within.is_zero() {
+        return Err(CallError::NotSent("there was no time left for the call".to_owned()));
     }
     let arguments = match &call.arguments {
         Value::Object(members) => members.clone(),
@@ -390,7 +420,13 @@ pub(super) async fn call(
         PeerRequestOptions::with_timeout(Duration::from_millis(call.timeout_ms).min(within))
             .reset_timeout_on_progress()
             .with_max_total_timeout(within);
-    let (answer, failure) = line.ask(request, options).await;
+    let asking = line.ask(request, options);
+    let Ok((answer, failure)) = tokio::time::timeout(within + TAKEN_BACK_WITHIN, asking).await
+    else {
+        return Err(CallError::Lost(
+            "no answer came, and the server reads nothing any longer".to_owned(),
+        ));
+    };
     if let Some(failure) = failure {
         return Err(failure.into());
     }

@@ -1,19 +1,24 @@
 //! JSON-RPC lines between the hub and a server. Lines that are not JSON-RPC are skipped and counted.
+#![expect(clippy::disallowed_methods, reason = "what takes a call back is written by itself")]
 
 use super::raw::RawResults;
 use crate::model::json::parse_from_server;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::Value;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
+use tokio::sync::Semaphore;
 
 /// Bytes one line may have: a result of `callResultBytes`, escaped, with room around it.
 const LINE_BYTES_MAX: u64 = 32 << 20;
+/// Answers to a server that may wait to be written; one that asks more than it reads gets no others.
+const ANSWERS_MAX: usize = 64;
 
 /// Lines over a pair of streams.
 pub(super) struct Lines<R, W> {
@@ -21,6 +26,7 @@ pub(super) struct Lines<R, W> {
     /// The line being read.
     line: Vec<u8>,
     writer: Arc<tokio::sync::Mutex<W>>,
+    answers: Arc<Semaphore>,
     raw: RawResults,
     skipped: Arc<AtomicU64>,
 }
@@ -31,6 +37,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             reader: BufReader::new(reader),
             line: Vec::new(),
             writer: Arc::new(tokio::sync::Mutex::new(writer)),
+            answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
             raw: RawResults::default(),
             skipped,
         }
@@ -53,14 +60,24 @@ where
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (writer, raw) = (Arc::clone(&self.writer), self.raw.clone());
+        let answers = Arc::clone(&self.answers);
         async move {
             let value = serde_json::to_value(&item).map_err(std::io::Error::other)?;
             raw.note(&value);
             let mut line = value.to_string();
             line.push('\n');
-            let mut writer = writer.lock().await;
-            writer.write_all(line.as_bytes()).await?;
-            writer.flush().await
+            match value.get("method").and_then(Value::as_str) {
+                // Whoever takes a call back does not wait until the server has read that.
+                Some("notifications/cancelled") => {
+                    tokio::spawn(async move { write(&writer, &line).await });
+                    Ok(())
+                }
+                Some(_) => write(&writer, &line).await,
+                None => match answers.try_acquire() {
+                    Ok(_one) => write(&writer, &line).await,
+                    Err(_) => Ok(()),
+                },
+            }
         }
     }
 
@@ -94,8 +111,21 @@ where
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.writer.lock().await.shutdown().await
+        // Somebody who writes to a server that reads nothing may hold it for ever; its end closes it, too.
+        match self.writer.try_lock() {
+            Ok(mut writer) => writer.shutdown().await,
+            Err(_) => Ok(()),
+        }
     }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &tokio::sync::Mutex<W>,
+    line: &str,
+) -> std::io::Result<()> {
+    let mut writer = writer.lock().await;
+    writer.write_all(line.as_bytes()).await?;
+    writer.flush().await
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod http;
 mod lists;
+mod pool;
 mod processes;
 mod results;
 mod tls;

@@ -4,6 +4,7 @@ use super::{caught, client, command, hub_with, limit};
 use crate::support::{TestHub, until};
 use serde_json::json;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 #[test]
 fn lines_that_are_no_messages_are_skipped() {
@@ -93,39 +94,93 @@ fn progress_extends_a_call_up_to_the_wall() {
     assert_eq!(caught(&mut client, "odd.getUser()")["value"], "ran:get.user");
 }
 
+#[test]
+fn a_server_that_reads_nothing_any_more_holds_up_no_call_and_no_end() {
+    let hub = hub_with(&command(&["--quirk", "deaf"]));
+    limit(&hub, "upstreamTimeoutMs", 300);
+    limit(&hub, "wallMs", 4_000);
+    let mut client = client(&hub);
+    // More than fits between two processes, so that it is never written to its end.
+    let code = "const text = 'x'.repeat(200000);
+const hung = odd.hang().catch((e) => e.code);
+const more = [1, 2].map(() => odd.echoArgs({ text }).catch((e) => e.code));
+return [await hung, ...await Promise.all(more)]";
+    let began = Instant::now();
+    assert_eq!(client.execute(code)["result"], json!(vec!["outcome_unknown"; 3]));
+    client.close();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 fn alive(process: &str) -> bool {
     let status = std::fs::read_to_string(Path::new("/proc").join(process).join("stat"));
     // A zombie is dead: only nobody has looked yet.
     status.is_ok_and(|status| !status.contains(") Z "))
 }
 
-/// A hub that was started over a wrapper, and the process that its server left behind.
-fn with_a_grandchild() -> (TestHub, crate::support::Client, String) {
+/// A hub that was started over wrappers, as many as there are names, and the processes that its servers
+/// left behind.
+fn with_grandchildren(names: &[&str]) -> (TestHub, crate::support::Client, Vec<String>) {
     let hub = TestHub::new();
-    let log = hub.file("odd.log");
-    let inner = command(&["--quirk", "grandchild", "--log", log.to_str().unwrap()]);
-    let line = format!("'{}'; true", inner.join("' '"));
-    // As package runners do: the server is the child of what was started.
-    hub.ok(["add", "--accept", "--namespace", "odd", "sh", "-c", &line]);
-    let left = log.with_extension("grandchild");
-    std::fs::remove_file(&left).unwrap();
+    let mut left = Vec::new();
+    for name in names {
+        let log = hub.file(&format!("{name}.log"));
+        let inner = command(&["--quirk", "grandchild", "--log", log.to_str().unwrap()]);
+        let line = format!("'{}'; true", inner.join("' '"));
+        // As package runners do: the server is the child of what was started.
+        hub.ok(["add", "--accept", "--namespace", name, "sh", "-c", &line]);
+        left.push(log.with_extension("grandchild"));
+    }
     let mut client = client(&hub);
-    assert_eq!(client.execute("return await odd.readThing()")["result"], "ran:read_thing");
-    let process = std::fs::read_to_string(&left).unwrap();
-    assert!(alive(&process));
-    (hub, client, process)
+    let mut processes = Vec::new();
+    for (name, left) in names.iter().zip(left) {
+        std::fs::remove_file(&left).unwrap();
+        let code = format!("return await {name}.readThing()");
+        assert_eq!(client.execute(&code)["result"], "ran:read_thing");
+        processes.push(std::fs::read_to_string(&left).unwrap());
+    }
+    assert!(processes.iter().all(|process| alive(process)));
+    (hub, client, processes)
 }
 
 #[test]
 fn nothing_of_a_server_outlives_the_hub() {
-    let (_hub, client, process) = with_a_grandchild();
+    let (_hub, client, processes) = with_grandchildren(&["odd"]);
     client.close();
-    until("the end of what it left behind", || (!alive(&process)).then_some(()));
+    until("the end of what it left behind", || (!alive(&processes[0])).then_some(()));
 }
 
 #[test]
-fn nothing_of_a_server_outlives_a_hub_that_is_killed() {
-    let (_hub, client, process) = with_a_grandchild();
+fn nothing_of_any_server_outlives_a_hub_that_is_killed() {
+    let (_hub, client, processes) = with_grandchildren(&["odd", "even", "third"]);
     client.kill();
-    until("the end of what it left behind", || (!alive(&process)).then_some(()));
+    for process in processes {
+        until("the end of what it left behind", || (!alive(&process)).then_some(()));
+    }
+}
+
+/// The process that ends what a hub leaves behind.
+fn keeper_of(hub: u32) -> u32 {
+    let keepers = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let process: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let read = |name: &str| std::fs::read(format!("/proc/{process}/{name}")).ok();
+        let line = String::from_utf8(read("cmdline")?).ok()?;
+        let status = String::from_utf8(read("status")?).ok()?;
+        let child = status.lines().any(|line| line == format!("PPid:\t{hub}"));
+        (child && line.contains("__source-keeper")).then_some(process)
+    });
+    keepers.last().expect("a keeper")
+}
+
+#[test]
+fn a_keeper_that_died_is_replaced_by_one_that_knows_as_much() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (hub, mut client, processes) = with_grandchildren(&["odd"]);
+    let keeper = keeper_of(client.process());
+    kill_process(Pid::from_raw(keeper.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    until("the end of the keeper", || (!alive(&keeper.to_string())).then_some(()));
+    let before = ["add", "--accept", "--namespace", "even"].map(str::to_owned);
+    hub.ok(before.iter().chain(&command(&[])));
+    assert_eq!(client.execute("return await even.readThing()")["result"], "ran:read_thing");
+    client.kill();
+    until("the end of what it left behind", || (!alive(&processes[0])).then_some(()));
 }

@@ -127,6 +127,9 @@ fn every_odd_result_is_right_over_every_way() {
         ("tools/call", "structured_only")
     );
     assert!(!call.headers.contains_key("mcp-session-id"));
+    let seen = running.seen();
+    let odd = seen.iter().find(|seen| seen.message["params"]["name"] == "größe").unwrap();
+    assert_eq!(odd.headers["mcp-name"], "=?base64?Z3LDtsOfZQ==?=");
 }
 
 #[test]
@@ -146,6 +149,25 @@ fn a_result_of_five_megabytes_is_whole_in_the_code_and_short_in_the_answer() {
         assert_eq!(envelope["truncated"]["result"], true, "{envelope:#}");
         let over = caught(&mut client, "odd.huge({ n: 9000000 })");
         assert_eq!(over["code"], "result_too_large", "{over:#}");
+    }
+}
+
+/// The most memory a process ever had, in megabytes.
+fn peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn very_many_values_in_few_bytes_are_not_even_read() {
+    for server in [command(&[]), of_url(over_http_for_ever(Kind::Json))] {
+        let hub = hub_with(&server);
+        let mut client = client(&hub);
+        let told = caught(&mut client, "odd.bomb({ piece: '{\"a\":0}' })");
+        assert_eq!(told["code"], "outcome_unknown", "{told:#}");
+        assert!(peak(client.process()) < 500, "{} MB", peak(client.process()));
+        assert_eq!(caught(&mut client, "odd.getUser()")["value"], "ran:get.user");
     }
 }
 

@@ -177,6 +177,11 @@ impl Client {
         }
     }
 
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the server, as a machine that loses power would.
     pub(crate) fn kill(mut self) {
         self.child.kill().and_then(|()| self.child.wait()).expect("a server that can be killed");

@@ -9,6 +9,8 @@ use serde_json::Value;
 const DEPTH_MAX: usize = 8;
 /// Headers one tool may ask for.
 const HEADERS_MAX: usize = 32;
+/// Bytes the names may have that lead to such an argument, each.
+const NAME_BYTES_MAX: usize = 256;
 /// Bytes such a value may have.
 const VALUE_BYTES_MAX: usize = 8 * 1024;
 
@@ -31,6 +33,9 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Parameter>) {
     for (name, property) in properties {
         if found.len() >= HEADERS_MAX || path.len() >= DEPTH_MAX {
             return;
+        }
+        if name.len() > NAME_BYTES_MAX {
+            continue;
         }
         path.push(name.clone());
         let header = property.get("x-mcp-header").and_then(Value::as_str);
@@ -64,7 +69,7 @@ pub(super) fn headers<'a>(
 }
 
 /// Text as a header's value: as it is where that is safe, in base64 otherwise.
-fn encoded(text: &str) -> Option<HeaderValue> {
+pub(super) fn encoded(text: &str) -> Option<HeaderValue> {
     if text.len() > VALUE_BYTES_MAX {
         return None;
     }

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,6 +45,11 @@ const RESUME_AFTER_MAX: Duration = Duration::from_secs(10);
 const LISTEN_AFTER: Duration = Duration::from_secs(1);
 const LISTEN_AFTER_MAX: Duration = Duration::from_secs(60);
 
+/// Tools whose arguments may travel in headers.
+const TOOLS_WITH_PARAMETERS_MAX: usize = 2_000;
+/// Answers to a server that may be on their way; one that asks faster gets no others.
+const ANSWERS_MAX: usize = 16;
+
 /// Wall time, for dates in headers.
 pub(in crate::adapters::sources) type WallNow = Arc<dyn Fn() -> WallMs + Send + Sync>;
 
@@ -63,6 +68,7 @@ struct Shared {
     now: WallNow,
     raw: RawResults,
     arrived: mpsc::Sender<Value>,
+    answers: Semaphore,
     state: Mutex<State>,
 }
 
@@ -138,6 +144,7 @@ impl Wire {
             now,
             raw: RawResults::default(),
             arrived,
+            answers: Semaphore::new(ANSWERS_MAX),
             state: Mutex::default(),
         });
         (Wire { shared: Arc::clone(&shared), arriving }, Link(shared))
@@ -159,14 +166,14 @@ impl Wire {
             return Err(Failure::Lost("the server offers no stream of events".to_owned()));
         };
         let mut events = Events::default();
-        let mut first = Vec::new();
-        let endpoint = loop {
+        // Nothing was asked yet, so what comes before the address answers nothing.
+        let (endpoint, first) = loop {
             let arrived = next_events(&mut body, &mut events).await.ok_or_else(|| {
                 Failure::Lost("the server's stream ended before it named an address".to_owned())
             })?;
-            first.extend(arrived);
-            if let Some(at) = first.iter().position(|event| event.name == "endpoint") {
-                break first.remove(at).data;
+            let mut arrived = arrived.into_iter().skip_while(|event| event.name != "endpoint");
+            if let Some(endpoint) = arrived.next() {
+                break (endpoint.data, arrived.collect());
             }
         };
         let post_to = url.join(endpoint.trim()).ok().filter(|to| to.origin() == url.origin());
@@ -220,7 +227,17 @@ impl Transport<RoleClient> for Wire {
                     shared.raw.note(&message);
                     shared.begin(id, method, message);
                 }
-                (method, _) => shared.aside(method.as_deref(), message).await,
+                // Whoever takes a call back does not wait until the server has heard of it.
+                (Some(method), None) if method == "notifications/cancelled" => {
+                    shared.raw.note(&message);
+                    tokio::spawn(async move { shared.aside(Some(&method), message).await });
+                }
+                (Some(method), None) => shared.aside(Some(&method), message).await,
+                (None, _) => {
+                    if let Ok(_one) = shared.answers.try_acquire() {
+                        shared.aside(None, message).await;
+                    }
+                }
             }
             Ok(())
         }
@@ -265,7 +282,7 @@ impl State {
         let Some(Ok(version)) = version.map(HeaderValue::from_str) else { return headers };
         headers.insert(VERSION, version);
         let mut text = |name, value: Option<&str>| {
-            if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
+            if let Some(value) = value.and_then(parameters::encoded) {
                 headers.insert(name, value);
             }
         };
@@ -291,7 +308,17 @@ impl Shared {
         let mut state = self.state();
         let shared = Arc::clone(self);
         let key = id.clone();
-        let task = tokio::spawn(async move { shared.request(key, message).await });
+        // Where an older server's one stream ended, nobody would hear the answer.
+        let deaf = state.lost && state.post_to.is_some();
+        let task = tokio::spawn(async move {
+            if deaf {
+                let why = "the server's stream has ended".to_owned();
+                shared.state().out.remove(&key);
+                shared.fail(&key, &message, Failure::NotSent(why)).await;
+            } else {
+                shared.request(key, message).await;
+            }
+        });
         state.out.insert(id, Out { method, task: task.abort_handle() });
     }
 
@@ -306,10 +333,11 @@ impl Shared {
             )),
             Err(failure) => Some(failure),
         };
-        if let Some(failure) = failure {
+        // It may have been answered on the way: over a stream of the server's own, or of an older one.
+        let out = self.state().out.remove(&id);
+        if let (Some(failure), Some(_)) = (failure, out) {
             self.fail(&id, &message, failure).await;
         }
-        self.state().out.remove(&id);
     }
 
     /// Sends a request and hands on everything that comes of it; did its answer come?
@@ -527,7 +555,11 @@ impl Shared {
                         continue;
                     };
                     let wanted = parameters::wanted(schema);
-                    if !wanted.is_empty() {
+                    if wanted.is_empty() {
+                        state.parameters.remove(name);
+                    } else if state.parameters.len() < TOOLS_WITH_PARAMETERS_MAX
+                        || state.parameters.contains_key(name)
+                    {
                         state.parameters.insert(name.to_owned(), wanted);
                     }
                 }

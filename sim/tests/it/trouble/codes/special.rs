@@ -153,11 +153,7 @@ pub(super) fn sandbox_crashed() -> Told {
         client.kill_workers();
         client.answered(request)
     });
-    let mut told = Told::by(&hub, &answer["result"]);
-    // Its end of the pipe closes before the system says how it ended; which is seen first differs.
-    let (what, _) = told.message.split_once(": ").expect("how it died");
-    told.message = format!("{what}: …");
-    told
+    Told::by(&hub, &answer["result"])
 }
 
 /// Takes away the permission to run the program while it serves.
