@@ -75,6 +75,7 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
         raw: call.tool.raw.clone(),
         arguments: call.arguments,
         listing: call.listing,
+        contract: call.contract,
         timeout_ms: call.timeout_ms,
         deadline,
         result_bytes_max: call.result_bytes_max,

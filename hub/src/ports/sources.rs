@@ -2,6 +2,7 @@
 
 use crate::model::call::UpstreamResult;
 use crate::model::contract::Contract;
+use crate::model::digest::Digest;
 use crate::model::json::DEPTH_MAX;
 use crate::model::names::RawToolName;
 use crate::model::source::SourceRecord;
@@ -68,8 +69,11 @@ pub struct UpstreamCall {
     pub raw: RawToolName,
     /// The exact arguments, keys sorted.
     pub arguments: Value,
-    /// The listing by which it was allowed; a source that has another by then sends nothing.
+    /// The listing by which it was allowed.
     pub listing: u64,
+    /// What the tool claimed to be in it. A source by whose newest listing it claims something else, or
+    /// is gone, sends nothing.
+    pub contract: Digest,
     /// Milliseconds it may take without progress.
     pub timeout_ms: u64,
     /// When it must be over, whatever progress there is.

@@ -1,5 +1,6 @@
 //! What every way to upstream servers must do, shown on a source that offers a read.
 
+use hub::model::digest::Digest;
 use hub::model::source::SourceRecord;
 use hub::model::time::{Tick, WallMs};
 use hub::ports::sources::{CallError, Sources, UpstreamCall};
@@ -19,6 +20,8 @@ pub async fn sources<S: Sources>(
 ) {
     let call = |listing| UpstreamCall {
         repeatable: false,
+        // What no tool claims to be: another listing then allows nothing.
+        contract: Digest::of(b"another contract"),
         raw: read.parse().expect("a name"),
         arguments: arguments.clone(),
         listing,

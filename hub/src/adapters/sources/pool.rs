@@ -62,6 +62,18 @@ struct Ready {
     listing: Arc<Listing>,
 }
 
+impl Ready {
+    /// Is the tool what it was when the call was allowed?
+    fn still_allows(&self, outgoing: &UpstreamCall) -> bool {
+        if self.listing.number == outgoing.listing {
+            return true;
+        }
+        let tools = &self.listing.tools;
+        let tool = tools.iter().find(|tool| tool.raw_name().as_ref() == Some(&outgoing.raw));
+        tool.is_some_and(|tool| tool.digest() == outgoing.contract)
+    }
+}
+
 impl Slot {
     fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
@@ -300,24 +312,15 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
         }
     }
 
-    /// A new connection in place of one whose session is gone, if the tool is what it was.
-    async fn reopened(
+    /// Opens a new connection in place of one whose session is gone.
+    async fn reopen(
         &self,
         source: &SourceRecord,
         slot: &Slot,
-        before: &Ready,
         outgoing: &UpstreamCall,
-    ) -> Option<Ready> {
-        let mut state = self.turn(slot, outgoing.deadline).await.ok()?;
-        self.dial_slot(source, slot, &mut state, None, outgoing.deadline).await.ok()?;
-        let again = slot.ready().clone()?;
-        let contract = |ready: &Ready| {
-            let tools = &ready.listing.tools;
-            let tool = tools.iter().find(|tool| tool.raw_name().as_ref() == Some(&outgoing.raw))?;
-            Some(tool.digest())
-        };
-        let same = contract(before)? == contract(&again)?;
-        same.then_some(again)
+    ) -> Result<(), CallError> {
+        let mut state = self.turn(slot, outgoing.deadline).await?;
+        self.dial_slot(source, slot, &mut state, None, outgoing.deadline).await.map(|_| ())
     }
 }
 
@@ -339,7 +342,7 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
         outgoing: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
         let slot = self.slot(&source.id);
-        let (transport, mut listing) = (source.transport.digest(), outgoing.listing);
+        let transport = source.transport.digest();
         let mut reopened = false;
         for _ in 0..READ_TRIES_MAX {
             self.be_patient(&slot, outgoing.deadline).await?;
@@ -347,9 +350,10 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
             let ready = slot
                 .ready()
                 .clone()
-                .filter(|ready| ready.transport == transport && ready.listing.number == listing);
+                .filter(|ready| ready.transport == transport && ready.still_allows(outgoing));
             let Some(ready) = ready else {
-                let why = "the server was started or listed anew just before the call; call again";
+                let why =
+                    "the server was started or its tools changed just before the call; call again";
                 return Err(CallError::NotSent(why.to_owned()));
             };
             let done = self.call_once(&slot, &ready, outgoing).await;
@@ -365,9 +369,8 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
                 if std::mem::replace(&mut reopened, true) {
                     return done;
                 }
-                match self.reopened(source, &slot, &ready, outgoing).await {
-                    Some(again) => listing = again.listing.number,
-                    None => return done,
+                if self.reopen(source, &slot, outgoing).await.is_err() {
+                    return done;
                 }
             } else if slot.patience().is_none() {
                 return done;

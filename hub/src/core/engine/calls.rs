@@ -277,6 +277,7 @@ impl Engine {
                 connection: call.binding.connection.clone(),
                 arguments: call.arguments.clone(),
                 listing,
+                contract: call.binding.contract,
                 write,
                 timeout_ms: limits.upstream_timeout_ms,
                 result_bytes_max: limits.call_result_bytes,

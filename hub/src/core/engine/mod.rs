@@ -177,6 +177,8 @@ pub struct Outbound {
     pub arguments: Value,
     /// The listing its ruling went by; a source that has another by then sends nothing.
     pub listing: u64,
+    /// What the tool claimed to be in it.
+    pub contract: Digest,
     /// Is it not a reviewed read? Then it is sent at most once, ever.
     pub write: bool,
     /// Milliseconds it may take without progress.

@@ -4,6 +4,7 @@ use super::{manner, over_http};
 use crate::support::until;
 use hub::adapters::clock::SystemClock;
 use hub::adapters::sources::McpSources;
+use hub::model::digest::Digest;
 use hub::model::http::{AddressClass, HttpEndpoint};
 use hub::model::ids::SourceId;
 use hub::model::source::{SourceRecord, Transport};
@@ -39,11 +40,33 @@ fn call(tool: &str, listing: u64, deadline: Tick) -> UpstreamCall {
         raw: tool.parse().unwrap(),
         arguments: json!({}),
         listing,
+        // What the tool does not claim: only the very listing named allows the call.
+        contract: Digest::of(b"something else"),
         timeout_ms: 5_000,
         deadline,
         result_bytes_max: 1 << 20,
         repeatable: false,
     }
+}
+
+#[tokio::test]
+async fn a_newer_listing_in_which_the_tool_is_the_same_changes_nothing() {
+    let running = over_http(manner(Kind::Json));
+    let (clock, source) = (SystemClock::new(), source(&running));
+    let (pool, deadline) = (pool(clock), clock.tick().after(Duration::from_secs(20)));
+    let first = pool.dial(&source, None, deadline).await.unwrap();
+    let contract = first
+        .tools
+        .iter()
+        .find(|tool| tool.raw_name().is_some_and(|raw| raw.as_str() == "write_unannotated"))
+        .unwrap()
+        .digest();
+    let newer = pool.dial(&source, Some(WallMs(u64::MAX)), deadline).await.unwrap();
+    assert_ne!(first.number, newer.number);
+    let write = call("write_unannotated", first.number, deadline);
+    assert!(matches!(pool.call(&source, &write).await, Err(CallError::NotSent(_))));
+    pool.call(&source, &UpstreamCall { contract, ..write }).await.unwrap();
+    assert_eq!(running.calls(), ["write_unannotated"]);
 }
 
 #[tokio::test]
