@@ -71,7 +71,12 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
             None => diagnosis
                 .bad(&name, format!("nobody agreed to run it: capabilities hub review {name}")),
             Some(Ok(refreshed)) => diagnosis.fine(&name, format!("{} tools", refreshed.tools)),
-            Some(Err(error)) => diagnosis.bad(&name, error.to_string()),
+            Some(Err(error)) => {
+                // The line begins with the name already.
+                let why = error.to_string();
+                let own = format!("{name}: ");
+                diagnosis.bad(&name, why.strip_prefix(&own).unwrap_or(&why));
+            }
         }
         source_findings(&name, source, &mut diagnosis);
     }
