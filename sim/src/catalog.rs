@@ -49,19 +49,25 @@ pub fn tools(service: &str, count: usize) -> anyhow::Result<Vec<ManifestTool>> {
         .collect()
 }
 
-/// The record of one service. Nothing of it can be started.
-///
-/// # Errors
-/// The name is no namespace.
-pub fn record(service: &str, number: u8) -> anyhow::Result<SourceRecord> {
-    let transport = Transport::Stdio(StdioCommand {
-        program: "/nonexistent/server".to_owned(),
+/// A program without arguments or surroundings, for sources that nobody starts.
+#[must_use]
+pub fn command(program: &str) -> Transport {
+    Transport::Stdio(StdioCommand {
+        program: program.to_owned(),
         args: Vec::new(),
         cwd: "/".to_owned(),
         path: String::new(),
         set: BTreeMap::new(),
         pass: Vec::new(),
-    });
+    })
+}
+
+/// The record of one service. Nothing of it can be started.
+///
+/// # Errors
+/// The name is no namespace.
+pub fn record(service: &str, number: u8) -> anyhow::Result<SourceRecord> {
+    let transport = command("/nonexistent/server");
     Ok(SourceRecord {
         id: SourceId::from_random([number; 10]),
         namespace: service.parse()?,

@@ -8,7 +8,7 @@ use hub::model::ids::SourceId;
 use hub::model::journal::Entry;
 use hub::model::limits::{LOOKUPS_MAX, Limits, TIMERS_MAX};
 use hub::model::policy::Choice;
-use hub::model::source::{Settings, SourceRecord, StdioCommand, Transport};
+use hub::model::source::{Settings, SourceRecord};
 use hub::model::time::{Tick, WallMs};
 use hub::ports::Ports as _;
 use hub::ports::clock::Clock as _;
@@ -19,7 +19,6 @@ use sim::fakes::{
     Disk, FakeTool, Faults, History, SimPerson, SimPorts, SimSources, SimStore, Upstreams,
 };
 use sim::seed::Seed;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -310,14 +309,7 @@ impl Stage {
         let mut settings = Settings::new("hub_0000000000000000".parse().unwrap());
         settings.limits = serde_json::from_value(limits).unwrap();
         hub.ports().store().write_settings(&settings).await.unwrap();
-        let transport = Transport::Stdio(StdioCommand {
-            program: "/bin/s".to_owned(),
-            args: Vec::new(),
-            cwd: "/".to_owned(),
-            path: String::new(),
-            set: BTreeMap::new(),
-            pass: Vec::new(),
-        });
+        let transport = sim::catalog::command("/bin/s");
         let new =
             NewSource { namespace: "s".parse().unwrap(), label: None, transport, consented: true };
         let record = hub.add_source(new).await.unwrap();

@@ -23,6 +23,14 @@ const BACKOFF_LONGEST: Duration = Duration::from_secs(30);
 /// How often a read is sent when its server asks for patience each time.
 const READ_TRIES_MAX: u32 = 4;
 
+/// The longest that a server is left alone because it asked for it; a year would be a mistake of its own.
+const PATIENCE_LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// How long a server that asks for so many milliseconds is left alone.
+fn left_alone(ms: u64) -> Duration {
+    Duration::from_millis(ms).min(PATIENCE_LONGEST)
+}
+
 /// MCP servers, local and over HTTP.
 pub struct McpSources<S, C> {
     secrets: Arc<S>,
@@ -180,7 +188,7 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
     fn failed(&self, state: &mut State, error: CallError) -> CallError {
         let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.min(16));
         let asked = match &error {
-            CallError::Status(refusal) => refusal.retry_after_ms.map(Duration::from_millis),
+            CallError::Status(refusal) => refusal.retry_after_ms.map(left_alone),
             CallError::NotSent(_)
             | CallError::Refused { .. }
             | CallError::TooLarge { .. }
@@ -307,7 +315,7 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
     fn note_patience(&self, slot: &Slot, refusal: &HttpRefusal) {
         let asks = matches!(refusal.status, 429 | 503);
         if let Some(ms) = refusal.retry_after_ms.filter(|_| asks) {
-            let until = self.clock.tick().after(Duration::from_millis(ms));
+            let until = self.clock.tick().after(left_alone(ms));
             *slot.patience() = Some((until, refusal.clone()));
         }
     }

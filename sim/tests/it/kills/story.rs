@@ -2,7 +2,7 @@
 
 use super::judge::judge;
 use super::program::program;
-use crate::support::{Client, TestHub, WITHIN, damaged, until, until_every};
+use crate::support::{Client, TestHub, WITHIN, damaged, through_shell, until, until_every};
 use hub::adapters::store::FileStore;
 use hub::core::runs::status;
 use hub::model::ids::RunId;
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sim::seed::{Seed, Stream};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -331,15 +331,7 @@ impl Stage {
 }
 
 /// The same command, whose process first writes its number to a file.
-fn with_its_number_in(file: &PathBuf, command: &Command) -> Command {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", r#"echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@""#]).arg(file);
-    shell.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    shell
+fn with_its_number_in(file: &Path, command: &Command) -> Command {
+    let script = r#"echo $$ >"$0.new"; mv "$0.new" "$0"; exec "$@""#;
+    through_shell(script, file.as_os_str(), command)
 }

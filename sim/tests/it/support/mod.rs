@@ -221,6 +221,20 @@ pub(crate) fn until_every<T>(
     }
 }
 
+/// The same command with its surroundings, run by a shell script that sees `zero` as `$0`.
+pub(crate) fn through_shell(script: &str, zero: &OsStr, command: &Command) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", script]).arg(zero);
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 /// The binary under test, which is built beside this one.
 pub(crate) fn capabilities() -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_sim")).with_file_name("capabilities");

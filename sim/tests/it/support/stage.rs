@@ -4,12 +4,11 @@ use hub::driver::{Code, Decided, Hub, NewSource, Reviewed, StopSignal};
 use hub::model::envelope::{Envelope, EnvelopeStatus};
 use hub::model::ids::{RunId, SourceId};
 use hub::model::policy::{Choice, Effect, Policy, Rule, Scope};
-use hub::model::source::{Settings, StdioCommand, Transport};
+use hub::model::source::Settings;
 use hub::ports::Ports as _;
 use hub::ports::store::Store as _;
 use sim::fakes::{Disk, FakeTool, Faults, History, Seen, SimPerson, SimPorts, Upstreams};
 use sim::seed::Seed;
-use std::collections::BTreeMap;
 
 /// A disk, servers, and as many hub processes over them as a test wants.
 pub(crate) struct Stage {
@@ -39,14 +38,7 @@ impl Stage {
         let hub = stage.hub(0, &[]);
         let id = "hub_0000000000000000".parse().expect("an id");
         hub.ports().store().write_settings(&Settings::new(id)).await.expect("written");
-        let transport = Transport::Stdio(StdioCommand {
-            program: "/bin/s".to_owned(),
-            args: Vec::new(),
-            cwd: "/".to_owned(),
-            path: String::new(),
-            set: BTreeMap::new(),
-            pass: Vec::new(),
-        });
+        let transport = sim::catalog::command("/bin/s");
         let namespace = "s".parse().expect("a namespace");
         let new = NewSource { namespace, label: None, transport, consented: true };
         let record = hub.add_source(new).await.expect("added");

@@ -2,7 +2,7 @@
 
 use super::said::plain;
 use crate::kills::judge::judge;
-use crate::support::{TestHub, damaged};
+use crate::support::{TestHub, damaged, through_shell};
 use hub::adapters::store::FileStore;
 use hub::core::runs::status;
 use hub::model::ids::RunId;
@@ -23,16 +23,8 @@ return out;";
 /// The same command, in whose process no file can grow beyond so many blocks of 512 bytes. A disk that is
 /// full fails in the middle of a write, and so does this.
 pub(super) fn limited(command: &Command, blocks: u32) -> Command {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\""]).arg(blocks.to_string());
-    shell.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    shell
+    let script = "trap '' XFSZ; ulimit -f $0; exec \"$@\"";
+    through_shell(script, blocks.to_string().as_ref(), command)
 }
 
 fn runs(hub: &TestHub) -> BTreeSet<RunId> {
