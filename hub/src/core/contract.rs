@@ -126,6 +126,7 @@ mod tests {
         check(json!({"readOnlyHint": true}), Class::ReadOnly);
         check(json!({"readOnlyHint": true, "destructiveHint": true}), Class::ReadOnly);
         check(json!({"readOnlyHint": "true"}), Class::Writes);
+        check(json!({"readOnlyHint": 1, "destructiveHint": "yes"}), Class::Writes);
         check(json!({"destructiveHint": true}), Class::Destructive);
         check(json!({}), Class::Writes);
         check(Value::Null, Class::Writes);

