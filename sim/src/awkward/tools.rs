@@ -256,6 +256,9 @@ impl Server {
 }
 
 fn deeper(levels: usize) -> Value {
+    // Moved and not copied into what is around it, level by level.
+    let around =
+        |name: &str, inner: Value| Value::Object([(name.to_owned(), inner)].into_iter().collect());
     (0..levels)
-        .fold(json!({ "type": "string" }), |inner, _| json!({ "properties": { "x": inner } }))
+        .fold(json!({ "type": "string" }), |inner, _| around("properties", around("x", inner)))
 }
