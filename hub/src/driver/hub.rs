@@ -250,6 +250,8 @@ impl<P: Ports> Hub<P> {
         }
         // Read once, however many ask.
         let _one = self.inner.reading.lock().await;
+        // Somebody may have changed something while this one waited: what is read now is of now.
+        let generation = self.ports().store().generation().await?;
         let known = self.known().facts.clone().filter(|facts| facts.generation == generation);
         if let Some(facts) = known {
             return Ok(facts);
