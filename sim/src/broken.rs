@@ -2,6 +2,7 @@
 
 use crate::fakes::{SimLock, SimPerson, SimPorts, SimSources, SimStore};
 use crate::world::{Maker, Process};
+use hub::model::answer::RefusedAnswer;
 use hub::model::call::UpstreamResult;
 use hub::model::digest::Digest;
 use hub::model::facts::SourcePolicy;
@@ -65,6 +66,7 @@ impl BrokenStore {
                 choice: Choice::Once,
                 channel: Channel::Page,
                 wall: WallMs(0),
+                nonce: None,
             },
             (
                 Betrayal::ForgesDecisions
@@ -164,6 +166,12 @@ impl Store for BrokenStore {
     }
     async fn remove_run(&self, run: &RunId) -> Result<(), StoreError> {
         self.inner.remove_run(run).await
+    }
+    async fn refuse(&self, run: &RunId, refused: &RefusedAnswer) -> Result<(), StoreError> {
+        self.inner.refuse(run, refused).await
+    }
+    async fn refused(&self, run: &RunId) -> Result<Vec<RefusedAnswer>, StoreError> {
+        self.inner.refused(run).await
     }
     async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {
         self.inner.remove_blobs(keep).await

@@ -8,3 +8,4 @@ pub mod sandbox;
 pub mod secrets;
 pub mod sources;
 pub mod store;
+mod whole;

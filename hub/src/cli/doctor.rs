@@ -1,8 +1,9 @@
 //! `doctor`: checks the store, the sandbox and every source, and says what to do about each finding.
 
 use super::output::{Done, Failed, Output};
-use super::wire::{hub_folder, unattended};
+use super::wire::{browser, hub_folder, unattended};
 use crate::adapters::sandbox::Layer;
+use crate::core::concerns::concerns;
 use crate::core::validate::Checker;
 use crate::model::facts::{SourceFacts, SourcePolicy};
 use crate::model::source::Transport;
@@ -52,7 +53,18 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
         Ok(text) => diagnosis.fine("sandbox", text),
         Err(why) => diagnosis.bad("sandbox", why),
     }
-    diagnosis.fine("keychain", "not used by this build: credentials come from your environment (planned: the system's keychain)");
+    let secrets = hub.ports().secrets();
+    diagnosis.fine("keychain", format!("the hub's own keys are kept in {}; credentials of sources come from your environment (planned: the keychain)", secrets.whereabouts()));
+    match browser() {
+        Some(browser) => {
+            let program = browser.program().display();
+            diagnosis.fine("approval page", format!("{program} opens it"));
+        }
+        None => diagnosis.fine(
+            "approval page",
+            "there is no browser here: decide in a terminal, with capabilities hub approve",
+        ),
+    }
     for source in hub.ports().store().sources().await? {
         if let Err(error) = source {
             diagnosis.bad("source", error.to_string());
@@ -79,6 +91,9 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
             }
         }
         source_findings(&name, source, &mut diagnosis);
+        for concern in concerns(&source.record, source.tools.keys(), &folder) {
+            diagnosis.bad(&name, concern);
+        }
     }
     let waiting = hub.to_review(None).await?.len();
     if waiting > 0 {

@@ -1,6 +1,6 @@
 //! Results to standard output, everything else to standard error, and the exit status.
 
-use crate::driver::{DecideError, HubError};
+use crate::driver::HubError;
 use crate::model::error::Failure;
 use crate::ports::store::StoreError;
 use serde_json::{Value, json};
@@ -81,17 +81,6 @@ impl From<HubError> for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Failed {
         HubError::from(error).into()
-    }
-}
-
-impl From<DecideError> for Failed {
-    fn from(error: DecideError) -> Failed {
-        match error {
-            DecideError::Hub(error) => error.into(),
-            DecideError::NotDecided(why) => {
-                Failed::refused(why.to_string(), "nothing was recorded")
-            }
-        }
     }
 }
 

@@ -5,8 +5,9 @@ use super::args::ReviewArguments;
 use super::output::{Done, Failed, Output};
 use super::setup::what_runs;
 use super::who;
-use super::wire::{UnattendedHub, unattended};
+use super::wire::{UnattendedHub, hub_folder, unattended};
 use crate::adapters::person::TerminalPerson;
+use crate::core::concerns::concerns;
 use crate::core::contract::Class;
 use crate::driver::{ReviewItem, Reviewed};
 use crate::model::policy::Effect;
@@ -83,6 +84,9 @@ pub(super) async fn review_source(
         return Ok(0);
     }
     output.say(&summary(record, &items));
+    for concern in concerns(record, items.iter().map(|item| &item.raw), &hub_folder()?) {
+        output.say(&format!("! {}: {concern}\n", record.namespace));
+    }
     let reviewed = if accept {
         items.into_iter().map(|item| Reviewed { item, rule: None }).collect()
     } else if can_ask {

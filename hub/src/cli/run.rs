@@ -255,6 +255,11 @@ fn shown(view: &RunView) -> String {
             let _ = writeln!(text, "  {line}");
         }
     }
+    for refused in &view.refused {
+        let call = refused.seq.map(|seq| format!("{seq} ")).unwrap_or_default();
+        let channel = format!("{:?}", refused.channel).to_lowercase();
+        let _ = writeln!(text, "  {call}an answer by {channel} decided nothing: {}", refused.why);
+    }
     for question in &view.undecided {
         let _ = writeln!(
             text,
@@ -322,6 +327,7 @@ fn view_json(view: &RunView) -> Value {
         "status": view.status,
         "entries": view.entries,
         "undecided": view.undecided,
+        "refused": view.refused,
     })
 }
 

@@ -5,10 +5,9 @@ use super::args::ServeArguments;
 use super::doctor::open_to_others;
 use super::output::{Done, Failed, Output};
 use super::run::check_profile;
-use super::wire::{hub_folder, unattended};
+use super::wire::{hub_folder, serving, settings};
 use crate::ports::Ports as _;
 use crate::ports::clock::Clock as _;
-use crate::ports::store::Store as _;
 use crate::surface::serve_stdio;
 use std::time::Duration;
 
@@ -18,8 +17,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
 
 pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<Done, Failed> {
     check_profile(&arguments.profile)?;
-    let hub = unattended()?;
-    hub.ports().store().settings().await?;
+    let hub = serving(&settings().await?)?;
     let folder = hub_folder()?;
     if let Some(open) = open_to_others(&folder) {
         let (open, folder) = (open.display(), folder.display());

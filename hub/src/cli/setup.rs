@@ -2,6 +2,7 @@
 
 use super::output::{Done, Failed, Output};
 use super::wire::{hub_folder, unattended, variable};
+use crate::core::concerns::concerns;
 use crate::model::facts::SourcePolicy;
 use crate::model::http::{AddressClass, HttpEndpoint};
 use crate::model::ids::{HubId, ID_BYTES};
@@ -210,6 +211,9 @@ pub(super) fn what_runs(record: &SourceRecord) -> String {
     }
     if let Some(warning) = super::add::unpinned(command) {
         let _ = writeln!(text, "  !       {warning}");
+    }
+    for concern in hub_folder().map(|hub| concerns(record, [], &hub)).unwrap_or_default() {
+        let _ = writeln!(text, "  !       {concern}");
     }
     text
 }

@@ -4,17 +4,21 @@ use super::BUILD;
 use super::output::Failed;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::entropy::SystemEntropy;
-use crate::adapters::person::{Nobody, Preselected, TerminalPerson};
+use crate::adapters::person::{
+    Browser, Desktop, Nobody, Preselected, ServedPerson, TerminalPerson,
+};
 use crate::adapters::postings::KeptPostings;
 use crate::adapters::sandbox::{UNFILTERED_VARIABLE, WorkerSandbox};
 use crate::adapters::secrets::EnvironmentSecrets;
 use crate::adapters::sources::McpSources;
 use crate::adapters::store::FileStore;
 use crate::driver::Hub;
+use crate::model::source::Settings;
 use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::person::Person;
+use crate::ports::store::Store as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
@@ -81,24 +85,59 @@ pub(super) type UnattendedHub = Hub<Real<Nobody>>;
 pub(super) type AttendedHub = Hub<Real<TerminalPerson>>;
 
 pub(super) fn unattended() -> Result<UnattendedHub, Failed> {
-    open(Nobody)
+    open(|_| Nobody)
+}
+
+/// A hub that answers a client, whose person is reached by the client or on a page.
+pub(super) type ServingHub =
+    Hub<Real<ServedPerson<EnvironmentSecrets, SystemClock, SystemEntropy>>>;
+
+pub(super) fn serving(settings: &Settings) -> Result<ServingHub, Failed> {
+    open(|secrets| {
+        ServedPerson::new(
+            settings.id.clone(),
+            settings.page_mark(),
+            secrets,
+            SystemClock::new(),
+            SystemEntropy,
+            browser(),
+        )
+    })
+}
+
+/// What opens approval pages here, if anything can.
+pub(super) fn browser() -> Option<Browser> {
+    let screen = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
+    let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+    let has_screen = screen.into_iter().any(is_set);
+    Browser::find(&Desktop { browser: variable("BROWSER"), has_screen })
+}
+
+/// The settings of the hub on this machine.
+pub(super) async fn settings() -> Result<Settings, Failed> {
+    let store = FileStore::new(hub_folder()?);
+    Ok(store.settings().await.map_err(crate::driver::HubError::from)?)
 }
 
 pub(super) fn attended(preselected: Preselected) -> Result<AttendedHub, Failed> {
-    open(TerminalPerson::new(preselected, wall_now))
+    open(|_| TerminalPerson::new(preselected, wall_now))
 }
 
 fn wall_now() -> WallMs {
     SystemClock::new().wall()
 }
 
-fn open<H: Person>(person: H) -> Result<Hub<Real<H>>, Failed> {
+fn open<H: Person>(
+    person: impl FnOnce(&Arc<EnvironmentSecrets>) -> H,
+) -> Result<Hub<Real<H>>, Failed> {
     let clock = SystemClock::new();
-    let secrets = Arc::new(EnvironmentSecrets::new(variables()));
+    let folder = hub_folder()?;
+    // Beside the hub's folder, not in it: a copy of the hub carries no secrets.
+    let secrets = Arc::new(EnvironmentSecrets::new(variables(), folder.with_file_name(".env")));
+    let person = person(&secrets);
     let unfiltered = variable(UNFILTERED_VARIABLE).is_some_and(|value| value == "1");
     let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned(), unfiltered)
         .map_err(|error| Failed::internal(&format!("the sandbox cannot be prepared: {error}")))?;
-    let folder = hub_folder()?;
     let ports = Real {
         clock,
         entropy: SystemEntropy,

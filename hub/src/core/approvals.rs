@@ -1,16 +1,22 @@
 //! Questions, answers, and the only door to a decision.
 
+use crate::model::answer::{NotDecided, PERSON_MS_MIN, REFUSED_KEPT, RefusedAnswer};
 use crate::model::call::{Binding, Seq};
+use crate::model::digest::Digest;
 use crate::model::journal::{Entry, Question};
 use crate::model::policy::{Channel, Choice};
 use crate::model::time::WallMs;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The questions of one run, and which of them are decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Docket {
     questions: BTreeMap<Seq, Question>,
     decided: BTreeMap<Seq, Choice>,
+    /// Single-use numbers that were used, whatever came of it.
+    used: BTreeSet<Digest>,
+    /// How many refused answers are on record.
+    refused: usize,
 }
 
 /// What a person answered, before anything is recorded. It says nothing by itself: only
@@ -25,6 +31,19 @@ pub struct Answer {
     pub choice: Choice,
     /// Where they chose it.
     pub channel: Channel,
+    /// What came with it, if a client's own prompt carried it.
+    pub slip: Option<Slip>,
+}
+
+/// What the state that a client sent back says about its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slip {
+    /// Good for one answer.
+    pub nonce: Digest,
+    /// When the question was first sent to that client.
+    pub sent: WallMs,
+    /// Whether that client is still believed to put its prompts to a person.
+    pub heard: bool,
 }
 
 /// A person's decision. Cannot be made anywhere else, cannot be read back from text.
@@ -35,26 +54,7 @@ pub struct Decision {
     channel: Channel,
     wall: WallMs,
     binding: Binding,
-}
-
-/// Why an answer decides nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotDecided {
-    /// No such call waits.
-    #[error("no call with this number waits for a decision")]
-    NotPending,
-    /// Somebody was faster.
-    #[error("this call is already decided")]
-    AlreadyDecided,
-    /// Too late.
-    #[error("the question has expired")]
-    Expired,
-    /// What waits is not what was shown.
-    #[error("the call that waits differs from the one that was shown")]
-    Differs,
-    /// Part of the arguments was not shown.
-    #[error("part of the arguments was not shown, so only this one call can be allowed")]
-    CutPreview,
+    nonce: Option<Digest>,
 }
 
 impl Docket {
@@ -75,8 +75,9 @@ impl Docket {
                 self.decided.remove(&question.seq);
                 self.questions.insert(question.seq, (**question).clone());
             }
-            Entry::Decided { seqs, choice, .. } => {
+            Entry::Decided { seqs, choice, nonce, .. } => {
                 self.decided.extend(seqs.iter().map(|seq| (*seq, *choice)));
+                self.used.extend(nonce);
             }
             Entry::Settled { seq, .. } => {
                 self.questions.remove(seq);
@@ -89,6 +90,14 @@ impl Docket {
             | Entry::Resumed { .. }
             | Entry::Ended { .. } => {}
         }
+    }
+
+    /// Takes answers into account that decided nothing: what they carried is used up.
+    #[must_use]
+    pub fn with_refused(mut self, refused: &[RefusedAnswer]) -> Docket {
+        self.refused += refused.iter().filter(|refused| refused.why != NotDecided::Forged).count();
+        self.used.extend(refused.iter().filter_map(|refused| refused.nonce));
+        self
     }
 
     /// The questions nobody has decided, in the order of their calls.
@@ -117,6 +126,9 @@ impl Docket {
         if self.decided.contains_key(&answer.seq) {
             return Err(NotDecided::AlreadyDecided);
         }
+        if let Some(slip) = &answer.slip {
+            self.check(slip, now)?;
+        }
         if question.binding != answer.binding {
             return Err(NotDecided::Differs);
         }
@@ -140,7 +152,39 @@ impl Docket {
         };
         let seqs = self.undecided().filter(covers).map(|covered| covered.seq).collect();
         let (choice, channel) = (answer.choice, answer.channel);
-        Ok(Decision { seqs, choice, channel, wall: now, binding: question.binding.clone() })
+        let nonce = answer.slip.map(|slip| slip.nonce);
+        Ok(Decision { seqs, choice, channel, wall: now, binding: question.binding.clone(), nonce })
+    }
+
+    /// A client's answer counts once, and only if a person can have given it.
+    fn check(&self, slip: &Slip, now: WallMs) -> Result<(), NotDecided> {
+        if self.used.contains(&slip.nonce) {
+            return Err(NotDecided::Used);
+        }
+        // Once no more refusals can be written down, a refused answer could come again.
+        if !slip.heard || self.refused >= REFUSED_KEPT {
+            return Err(NotDecided::NotHeard);
+        }
+        // A clock that went back says nothing about how long the question was there.
+        match now.0.checked_sub(slip.sent.0) {
+            Some(ms) if ms >= PERSON_MS_MIN => Ok(()),
+            Some(_) | None => Err(NotDecided::TooFast),
+        }
+    }
+}
+
+impl Answer {
+    /// How the answer is kept when it decides nothing.
+    #[must_use]
+    pub fn refused(&self, why: NotDecided, wall: WallMs) -> RefusedAnswer {
+        RefusedAnswer {
+            seq: Some(self.seq),
+            choice: Some(self.choice),
+            channel: self.channel,
+            why,
+            wall,
+            nonce: self.slip.map(|slip| slip.nonce),
+        }
     }
 }
 
@@ -153,6 +197,7 @@ impl Decision {
             choice: self.choice,
             channel: self.channel,
             wall: self.wall,
+            nonce: self.nonce,
         }
     }
 
@@ -179,7 +224,6 @@ impl Decision {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests of the door itself")]
     use super::*;
-    use crate::model::digest::Digest;
     use crate::model::ids::SourceId;
     use crate::model::names::ToolRef;
 
@@ -203,14 +247,16 @@ mod tests {
             because: vec![],
             changes: vec![],
             asked: WallMs(0),
-            expires: WallMs(100),
+            expires: WallMs(100_000),
+            line: None,
         }))
     }
 
     #[track_caller]
     fn check(entries: &[Entry], seq: u32, tool: &str, choice: Choice, now: u64, expected: &str) {
         let binding = binding(tool, &seq.to_string());
-        let answer = Answer { seq: Seq(seq), binding, choice, channel: Channel::Terminal };
+        let answer =
+            Answer { seq: Seq(seq), binding, choice, channel: Channel::Terminal, slip: None };
         let shown = match Docket::of(entries).decide(&answer, WallMs(now), WallMs(now)) {
             Ok(decision) => {
                 decision.seqs().iter().map(Seq::to_string).collect::<Vec<_>>().join(" ")
@@ -241,7 +287,7 @@ mod tests {
             0,
             "the call that waits differs from the one that was shown",
         );
-        check(&asked, 1, "post", Choice::Once, 100, "the question has expired");
+        check(&asked, 1, "post", Choice::Once, 100_000, "the question has expired");
         check(
             &asked,
             2,
@@ -257,6 +303,7 @@ mod tests {
                     binding: binding("post", "1"),
                     choice: Choice::Deny,
                     channel: Channel::Page,
+                    slip: None,
                 },
                 WallMs(1),
                 WallMs(1),
@@ -266,6 +313,38 @@ mod tests {
         entries.push(decided.entry());
         check(&entries, 1, "post", Choice::Once, 2, "this call is already decided");
         assert_eq!(Docket::of(&entries).undecided().count(), 1);
-        assert!(Docket::of(&entries).is_expired(WallMs(100)));
+        assert!(Docket::of(&entries).is_expired(WallMs(100_000)));
+    }
+
+    fn from_client(sent: u64, heard: bool) -> Answer {
+        let slip = Slip { nonce: Digest::of(b"n"), sent: WallMs(sent), heard };
+        let (seq, choice) = (Seq(1), Choice::Once);
+        let binding = binding("post", "1");
+        Answer { seq, binding, choice, channel: Channel::Client, slip: Some(slip) }
+    }
+
+    #[test]
+    fn a_clients_answer_counts_once_and_not_within_a_second() {
+        let asked = [question(1, "post", 0)];
+        let decide = |docket: &Docket, answer: &Answer, now| {
+            docket.decide(answer, WallMs(now), WallMs(now)).map(|decision| decision.entry())
+        };
+        let docket = Docket::of(&asked);
+        let answer = from_client(5_000, true);
+        assert_eq!(decide(&docket, &answer, 5_999), Err(NotDecided::TooFast));
+        assert_eq!(decide(&docket, &answer, 4_000), Err(NotDecided::TooFast));
+        let entry = decide(&docket, &answer, 6_000).unwrap();
+        assert_eq!(decide(&docket, &from_client(5_000, false), 6_000), Err(NotDecided::NotHeard));
+        // A refusal uses the answer up as a decision does, even where the call is asked about anew.
+        let refused = answer.refused(NotDecided::TooFast, WallMs(5_999));
+        let after = docket.clone().with_refused(std::slice::from_ref(&refused));
+        assert_eq!(decide(&after, &answer, 7_000), Err(NotDecided::Used));
+        let mut anew = Docket::of(&[asked[0].clone(), entry]);
+        assert_eq!(decide(&anew, &answer, 7_000), Err(NotDecided::AlreadyDecided));
+        anew.note(&asked[0]);
+        assert_eq!(decide(&anew, &answer, 7_000), Err(NotDecided::Used));
+        let full =
+            docket.with_refused(&vec![RefusedAnswer { nonce: None, ..refused }; REFUSED_KEPT]);
+        assert_eq!(decide(&full, &answer, 7_000), Err(NotDecided::NotHeard));
     }
 }

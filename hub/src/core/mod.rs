@@ -6,6 +6,7 @@
 pub mod addresses;
 pub mod approvals;
 pub mod code;
+pub mod concerns;
 pub mod contract;
 pub mod engine;
 pub mod index;

@@ -15,7 +15,6 @@ use crate::model::time::Tick;
 use crate::model::turn::{GuestEnd, GuestLimit, LookupKind, Turn, Yielded};
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
-use crate::ports::person::Person as _;
 use crate::ports::sandbox::{Guest, Sandbox, SandboxError};
 use crate::ports::secrets::Secrets as _;
 use crate::ports::store::{Store, StoreError};
@@ -405,9 +404,6 @@ impl<P: Ports> Attempt<P> {
                 }
                 self.guest = None;
                 self.ended = Some(Ended { status, envelope: *envelope });
-            }
-            Effect::Publish(questions) => {
-                self.hub.ports().person().publish(&self.record, &questions).await;
             }
         }
         Ok(())

@@ -5,16 +5,19 @@
 )]
 
 use super::hub::{Hub, HubError, LOCK_WAIT};
-use crate::core::approvals::{Answer, Decision, Docket, NotDecided};
+use super::runs::LOOK_EVERY;
+use crate::core::approvals::{Answer, Decision, Docket};
 use crate::core::runs::status;
+use crate::model::answer::{NotDecided, RefusedAnswer};
 use crate::model::ids::RunId;
-use crate::model::journal::Question;
-use crate::model::policy::{Choice, ConnectionScope, Effect, Pin, Rule, Scope};
+use crate::model::journal::{Entry, Question};
+use crate::model::policy::{Channel, Choice, ConnectionScope, Effect, Pin, Rule, Scope};
 use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
-use crate::ports::person::Person as _;
-use crate::ports::store::{LockName, Store as _};
+use crate::ports::person::{Client, ClientResponse, Forged, Incoming, Person as _};
+use crate::ports::store::{LockName, Store as _, StoreError};
+use std::time::Duration;
 
 /// What became of a person's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,21 +30,14 @@ pub enum Decided {
     NothingWaits,
 }
 
-/// Why nothing was decided.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecideError {
-    /// The hub failed.
-    #[error(transparent)]
-    Hub(#[from] HubError),
-    /// The answer changes nothing.
-    #[error(transparent)]
-    NotDecided(#[from] NotDecided),
-}
-
-impl From<crate::ports::store::StoreError> for DecideError {
-    fn from(error: crate::ports::store::StoreError) -> Self {
-        DecideError::Hub(error.into())
-    }
+/// What became of a client's response.
+pub(super) struct Heard {
+    /// The run it is about.
+    pub(super) run: RunId,
+    /// Did all of it count?
+    pub(super) whole: bool,
+    /// Did the person put the question off?
+    pub(super) put_off: bool,
 }
 
 impl<P: Ports> Hub<P> {
@@ -58,44 +54,151 @@ impl<P: Ports> Hub<P> {
     }
 
     /// Puts a run's open questions to the person and records each answer, until none is left or no more
-    /// answers come.
+    /// answers come. What is decided elsewhere meanwhile is withdrawn.
     ///
     /// # Errors
     /// The store failed. What was recorded before stands.
     pub async fn put_to_person(&self, run: &RunId) -> Result<Decided, HubError> {
         let record = self.ports().store().run(run).await?;
-        let questions = self.undecided(run).await?;
-        if questions.is_empty() {
+        let mut waiting = self.waiting(record).await?;
+        if waiting.questions.is_empty() {
             return Ok(Decided::NothingWaits);
         }
         let person = self.ports().person();
-        person.publish(&record, &questions).await;
-        while let Some(answer) = person.next_answer(run).await {
-            let outcome = match self.answered(run, &answer).await {
-                Ok(()) => Ok(()),
-                Err(DecideError::NotDecided(why)) => Err(why.to_string()),
-                Err(DecideError::Hub(error)) => return Err(error),
+        person.publish(&waiting).await;
+        loop {
+            let mut answer = std::pin::pin!(person.next_answer(run));
+            let answer = loop {
+                let clock = self.ports().clock();
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => break answer,
+                    () = clock.sleep_until(clock.tick().after(LOOK_EVERY)) => {}
+                }
+                let now = self.waiting(waiting.record.clone()).await?;
+                if now.questions != waiting.questions {
+                    waiting = now;
+                    person.publish(&waiting).await;
+                }
             };
-            person.tell(run, outcome).await;
-            if self.undecided(run).await?.is_empty() {
-                person.withdraw(run).await;
+            let Some(answer) = answer else { break };
+            self.take_in(run, &answer).await?;
+            waiting = self.waiting(waiting.record.clone()).await?;
+            if waiting.questions.is_empty() {
+                person.withdraw(run, None).await;
                 return Ok(Decided::All);
             }
         }
-        Ok(Decided::Some)
+        let left = self.undecided(run).await?;
+        Ok(if left.is_empty() { Decided::All } else { Decided::Some })
+    }
+
+    /// The next answer about a run that this process shows to its person, heard; `false` when no more
+    /// will come.
+    pub(super) async fn hear_next(&self, run: &RunId) -> bool {
+        let Some(incoming) = self.ports().person().next_answer(run).await else { return false };
+        if let Err(error) = self.take_in(run, &incoming).await {
+            tracing::warn!(%error, %run, "an answer could not be recorded; the question stays open");
+        }
+        true
+    }
+
+    /// Reads a client's response and records what in it is a person's answer.
+    ///
+    /// # Errors
+    /// The response is not one to a question of this hub; or the store failed.
+    pub(super) async fn hear_client(
+        &self,
+        response: &ClientResponse,
+        client: &Client,
+    ) -> Result<Result<Heard, Forged>, HubError> {
+        let mut read = match self.ports().person().read_response(response, client).await {
+            Ok(read) => read,
+            Err(forged) => {
+                tracing::warn!(run = ?forged.run, "a client's answer is forged, or not for this request");
+                if let Some(run) = &forged.run {
+                    self.note_forged(run, Channel::Client).await;
+                }
+                return Ok(Err(forged));
+            }
+        };
+        let store = self.ports().store();
+        let may_prompt = store.settings().await?.client_prompts;
+        let mut whole = read.unreadable.is_empty();
+        for refused in &read.unreadable {
+            store.refuse(&read.run, refused).await?;
+        }
+        for answer in &mut read.answers {
+            if let Some(slip) = &mut answer.slip {
+                slip.heard &= may_prompt;
+            }
+            whole &= self.hear(&read.run, answer).await?;
+        }
+        Ok(Ok(Heard { run: read.run, whole, put_off: read.put_off }))
+    }
+
+    /// Keeps that somebody tried to forge an answer about a run. What is not a run is not noted.
+    pub(super) async fn note_forged(&self, run: &RunId, channel: Channel) {
+        let store = self.ports().store();
+        let wall = self.ports().clock().wall();
+        let (seq, choice, why, nonce) = (None, None, NotDecided::Forged, None);
+        if store.run(run).await.is_ok() {
+            let refused = RefusedAnswer { seq, choice, channel, why, wall, nonce };
+            if let Err(error) = store.refuse(run, &refused).await {
+                tracing::warn!(%error, %run, "a forged answer could not be noted");
+            }
+        }
+    }
+
+    async fn take_in(&self, run: &RunId, incoming: &Incoming) -> Result<(), HubError> {
+        match incoming {
+            Incoming::Answer(answer) => self.hear(run, answer).await.map(|_| ()),
+            Incoming::Refused(refused) => Ok(self.ports().store().refuse(run, refused).await?),
+        }
+    }
+
+    /// Records one answer, or that it decided nothing, and tells the person which; did it count?
+    async fn hear(&self, run: &RunId, answer: &Answer) -> Result<bool, HubError> {
+        let outcome = self.answered(run, answer).await?;
+        if let Err(why) = outcome {
+            tracing::info!(%run, seq = %answer.seq, %why, "an answer decided nothing");
+        }
+        self.ports().person().tell(run, answer, outcome).await;
+        Ok(outcome.is_ok())
     }
 
     /// Records one answer of the person, as the `Person` port delivered it.
-    async fn answered(&self, run: &RunId, answer: &Answer) -> Result<(), DecideError> {
+    async fn answered(
+        &self,
+        run: &RunId,
+        answer: &Answer,
+    ) -> Result<Result<(), NotDecided>, HubError> {
         let store = self.ports().store();
-        let _lock = store.lock(LockName::Run(run.clone()), LOCK_WAIT).await?;
+        let name = LockName::Run(run.clone());
+        let _lock = match store.lock(name.clone(), Duration::ZERO).await {
+            Ok(lock) => lock,
+            Err(StoreError::Busy(_)) => {
+                // Whoever drives the run holds its lock for long; what it has taken up is decided.
+                let entries = store.journal(run).await?;
+                let open = Docket::of(&entries).undecided().any(|open| open.seq == answer.seq);
+                if !open {
+                    return self.refuse(run, answer, NotDecided::AlreadyDecided).await;
+                }
+                store.lock(name, LOCK_WAIT).await?
+            }
+            Err(error) => return Err(error.into()),
+        };
         let entries = store.journal(run).await?;
-        if status(&entries).is_final() {
-            return Err(NotDecided::NotPending.into());
+        if let Some(Entry::Ended { .. }) = entries.last() {
+            return self.refuse(run, answer, NotDecided::NotPending).await;
         }
         let now = self.ports().clock().wall();
         let believed = self.believed_wall().await;
-        let decision = Docket::of(&entries).decide(answer, now, believed)?;
+        let docket = Docket::of(&entries).with_refused(&store.refused(run).await?);
+        let decision = match docket.decide(answer, now, believed) {
+            Ok(decision) => decision,
+            Err(why) => return self.refuse(run, answer, why).await,
+        };
         store.append(run, entries.len() as u64, &[decision.entry()], true).await?;
         if decision.choice() == Choice::Always
             && let Err(error) = self.write_rule(&decision, now).await
@@ -103,7 +206,18 @@ impl<P: Ports> Hub<P> {
             // The call is allowed all the same; only the rule is missing.
             tracing::warn!(%error, "the call is allowed, but the rule was not written: it will ask again");
         }
-        Ok(())
+        Ok(Ok(()))
+    }
+
+    async fn refuse(
+        &self,
+        run: &RunId,
+        answer: &Answer,
+        why: NotDecided,
+    ) -> Result<Result<(), NotDecided>, HubError> {
+        let refused = answer.refused(why, self.ports().clock().wall());
+        self.ports().store().refuse(run, &refused).await?;
+        Ok(Err(why))
     }
 
     /// "Always": a rule for tool and connection, pinned to the contract, and the review it implies. The

@@ -1,5 +1,6 @@
 //! A hub as a value made from ports. Two of them in one process share nothing.
 
+use super::waiting::Watched;
 use crate::core::index::{
     Catalog, DESCRIBE_TOKENS, Index, Inventory, Request, describe, read_targets, search,
 };
@@ -52,6 +53,7 @@ struct Inner<P: Ports> {
     indexing: AsyncMutex<()>,
     /// Held while the store is read.
     reading: AsyncMutex<()>,
+    watched: Watched,
 }
 
 /// A listing that was taken in, and the store's generation when it was: another process may have taken
@@ -194,6 +196,7 @@ impl<P: Ports> Hub<P> {
             attempts: Arc::default(),
             indexing: AsyncMutex::new(()),
             reading: AsyncMutex::new(()),
+            watched: Watched::default(),
         };
         Hub { inner: Arc::new(inner) }
     }
@@ -215,6 +218,11 @@ impl<P: Ports> Hub<P> {
     pub(super) async fn enter(&self) -> (OwnedRwLockReadGuard<()>, watch::Receiver<bool>) {
         let ending = self.inner.ending.subscribe();
         (Arc::clone(&self.inner.attempts).read_owned().await, ending)
+    }
+
+    /// The waiting runs that this process watches.
+    pub(super) fn watched(&self) -> &Watched {
+        &self.inner.watched
     }
 
     /// Its ports.
@@ -313,6 +321,8 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let mut facts = Facts { generation, ..Facts::default() };
         let mut records = Vec::new();
+        // The approval page of any process of this hub carries it; no source may bring it back.
+        self.ports().secrets().know_surface(&store.settings().await?.page_mark());
         for record in store.sources().await? {
             match record {
                 Ok(record) => {

@@ -82,6 +82,7 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
         repeatable: !call.write,
     };
     match hub.ports().sources().call(source, &outgoing).await {
+        Ok(result) if shows_surface(hub, &result) => Reply::Outcome(withheld().into()),
         Ok(result) => {
             let result = scrubbed(hub, result);
             let outcome = match keep_media(hub, &result).await {
@@ -101,6 +102,11 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
             Reply::Lost(hub.scrub(&refusal.to_string()))
         }
         Err(CallError::Status(refusal)) => Reply::Outcome(refused(hub, source, &refusal).into()),
+        Err(CallError::Refused { message, .. })
+            if hub.ports().secrets().carries_surface(&message) =>
+        {
+            Reply::Outcome(withheld().into())
+        }
         Err(CallError::Refused { code, message }) => {
             let mut failure = ToolFailure::new(ErrorCode::UpstreamError, hub.scrub(&message));
             failure.status = Some(code);
@@ -147,6 +153,24 @@ fn refused<P: Ports>(hub: &Hub<P>, source: &SourceRecord, refusal: &HttpRefusal)
     failure.headers =
         refusal.headers.iter().map(|(name, value)| (name.clone(), hub.scrub(value))).collect();
     failure
+}
+
+/// Was this answer read off a page on which the user decides?
+fn shows_surface<P: Ports>(hub: &Hub<P>, result: &UpstreamResult) -> bool {
+    let secrets = hub.ports().secrets();
+    let in_blocks = result.blocks.iter().any(|block| match block {
+        Block::Text(text) => secrets.carries_surface(text),
+        Block::Media { data, .. } => secrets.carries_surface(data),
+    });
+    let structured = result.structured.as_ref();
+    in_blocks || structured.is_some_and(|value| secrets.carries_surface(&value.to_string()))
+}
+
+fn withheld() -> ToolFailure {
+    ToolFailure::new(
+        ErrorCode::ApprovalSurface,
+        "the call was made, and its result shows the page on which the user decides",
+    )
 }
 
 /// The answer with every secret taken out of parsed values, before anything is cut or stored.

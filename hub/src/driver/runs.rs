@@ -1,29 +1,42 @@
 //! Runs: begun, resumed, cancelled, shown; and who drives them.
 #![expect(clippy::disallowed_methods, reason = "attempts are tasks of their own")]
 
-use super::attempt::{Ended, StopSignal};
+use super::attempt::StopSignal;
 use super::hub::{Hub, HubError, LOCK_WAIT};
+use super::waiting::Reach;
 use crate::core::approvals::Docket;
 use crate::core::code::check_size;
-use crate::core::engine::{pending_envelope, running_envelope};
+use crate::core::engine::running_envelope;
 use crate::core::runs::{status, summary};
+use crate::model::answer::RefusedAnswer;
 use crate::model::digest::Digest;
 use crate::model::envelope::{Envelope, EnvelopeStatus};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::ids::RunId;
 use crate::model::journal::{Entry, Question};
 use crate::model::run::{RUN_VERSION, RunRecord, RunStatus};
-use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::entropy::Entropy as _;
 use crate::ports::sandbox::{Sandbox as _, SandboxError};
 use crate::ports::secrets::Secrets as _;
-use crate::ports::store::{LockName, Store as _, StoreError};
+use crate::ports::store::{LockName, Store, StoreError};
 use std::time::Duration;
 
 /// How often a run that somebody else drives, or that waits, is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) type LockOf<P> = <<P as Ports>::Store as Store>::Lock;
+
+/// Where a run stands for whoever resumes it.
+enum Standing {
+    /// It is over: nothing has to be driven.
+    Ended(Box<Envelope>),
+    /// It waits for a person.
+    Waits,
+    /// It can go on, or is driven already.
+    GoesOn,
+}
 
 /// Code to run.
 #[derive(Debug, Clone)]
@@ -45,6 +58,8 @@ pub struct RunView {
     pub entries: Vec<Entry>,
     /// What waits for a person.
     pub undecided: Vec<Question>,
+    /// Answers about it that decided nothing.
+    pub refused: Vec<RefusedAnswer>,
 }
 
 impl<P: Ports> Hub<P> {
@@ -53,25 +68,54 @@ impl<P: Ports> Hub<P> {
     /// # Errors
     /// Nothing ran: the code cannot, or the store failed.
     pub async fn execute(&self, code: Code, stop: StopSignal) -> Result<Envelope, Failure> {
+        self.execute_for(code, Reach::Caller, stop).await
+    }
+
+    /// As [`Hub::execute`], for a caller whose person is reached like this.
+    pub(super) async fn execute_for(
+        &self,
+        code: Code,
+        reach: Reach,
+        stop: StopSignal,
+    ) -> Result<Envelope, Failure> {
         let record = self.begin(code).await?;
         let store = self.ports().store();
         let locked = async {
             let owner = store.lock(LockName::Owner(record.id.clone()), LOCK_WAIT).await?;
             Ok((owner, store.lock(LockName::Run(record.id.clone()), LOCK_WAIT).await?))
         };
-        let (owner, lock) = locked.await.map_err(|error: StoreError| Failure::from(&error))?;
+        let locks = locked.await.map_err(|error: StoreError| Failure::from(&error))?;
+        self.drive(record, locks, reach, stop).await
+    }
+
+    /// Drives one attempt, and watches the run from there on if it waits.
+    async fn drive(
+        &self,
+        record: RunRecord,
+        (owner, lock): (LockOf<P>, LockOf<P>),
+        reach: Reach,
+        stop: StopSignal,
+    ) -> Result<Envelope, Failure> {
         let hub = self.clone();
         let run = record.id.clone();
         // The attempt outlives the request: a client that goes away must not cut a write in half.
         let driven = tokio::spawn(async move {
-            let ended = hub.attempt(record.clone(), stop.clone()).await;
+            let ended = hub.attempt(record.clone(), stop).await?;
             drop(lock);
-            if matches!(&ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
-                hub.clone().drive_on(record, owner);
+            if ended.status == RunStatus::AwaitingInput {
+                return Ok(hub.begin_to_wait(record, owner, reach, ended.envelope).await);
             }
-            ended
+            hub.show_ended(&record.id, &ended).await;
+            Ok(ended.envelope)
         });
-        self.envelope(&run, driven.await)
+        match driven.await {
+            Ok(Ok(envelope)) => Ok(envelope),
+            Ok(Err(error)) => Err(Failure::from(&error)),
+            Err(error) => {
+                tracing::error!(%error, %run, "an attempt panicked");
+                Err(Failure::new(ErrorCode::Bug, format!("the attempt of `{run}` broke off")))
+            }
+        }
     }
 
     async fn begin(&self, code: Code) -> Result<RunRecord, Failure> {
@@ -125,6 +169,16 @@ impl<P: Ports> Hub<P> {
     /// # Errors
     /// There is no such run, or its journal cannot be read.
     pub async fn resume(&self, run: &RunId, stop: StopSignal) -> Result<Envelope, Failure> {
+        self.resume_for(run, Reach::Caller, stop).await
+    }
+
+    /// As [`Hub::resume`], for a caller whose person is reached like this.
+    pub(super) async fn resume_for(
+        &self,
+        run: &RunId,
+        reach: Reach,
+        stop: StopSignal,
+    ) -> Result<Envelope, Failure> {
         let store_failed = |error: StoreError| Failure::from(&error);
         let store = self.ports().store();
         let record = store.run(run).await.map_err(store_failed)?;
@@ -136,56 +190,39 @@ impl<P: Ports> Hub<P> {
         let clock = self.ports().clock();
         let until = clock.tick().after(Duration::from_millis(record.limits.wall_ms));
         loop {
-            if let Some(envelope) = self.standing(&record).await.map_err(store_failed)? {
-                return Ok(envelope);
+            match self.standing(&record).await.map_err(store_failed)? {
+                Standing::Ended(envelope) => return Ok(*envelope),
+                Standing::Waits => {
+                    return self.still_waiting(record, reach).await.map_err(store_failed);
+                }
+                Standing::GoesOn => {}
             }
             match self.take_over(&record).await.map_err(store_failed)? {
-                Some((owner, lock)) => {
-                    let hub = self.clone();
-                    let driven = tokio::spawn(async move {
-                        let ended = hub.attempt(record.clone(), stop.clone()).await;
-                        drop(lock);
-                        if matches!(&ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
-                            hub.clone().drive_on(record, owner);
-                        }
-                        ended
-                    });
-                    return self.envelope(run, driven.await);
-                }
+                Some(locks) => return self.drive(record, locks, reach, stop).await,
                 None if clock.tick() >= until => return Ok(running_envelope(&record)),
                 None => clock.sleep_until(clock.tick().after(LOOK_EVERY).min(until)).await,
             }
         }
     }
 
-    /// The answer that needs no driving: a final run's, or what waits for a person.
-    async fn standing(&self, record: &RunRecord) -> Result<Option<Envelope>, StoreError> {
+    async fn standing(&self, record: &RunRecord) -> Result<Standing, StoreError> {
         let entries = self.ports().store().journal(&record.id).await?;
         if let Some(Entry::Ended { envelope, .. }) = entries.last() {
-            return Ok(Some((**envelope).clone()));
+            return Ok(Standing::Ended(envelope.clone()));
         }
         let docket = Docket::of(&entries);
         let wall = self.believed_wall().await;
-        let questions: Vec<Question> = docket.undecided().cloned().collect();
         // A run that waits and one that is driven look alike here until its lock is free, and an expired
         // one must be ended under it.
-        if questions.is_empty() || docket.is_expired(wall) {
-            return Ok(None);
-        }
-        Ok(Some(pending_envelope(record, &questions, Vec::new())))
+        let waits = docket.undecided().next().is_some() && !docket.is_expired(wall);
+        Ok(if waits { Standing::Waits } else { Standing::GoesOn })
     }
 
     /// Both locks of a run nobody drives and whose first process, if it is another, is gone.
     async fn take_over(
         &self,
         record: &RunRecord,
-    ) -> Result<
-        Option<(
-            <P::Store as crate::ports::store::Store>::Lock,
-            <P::Store as crate::ports::store::Store>::Lock,
-        )>,
-        StoreError,
-    > {
+    ) -> Result<Option<(LockOf<P>, LockOf<P>)>, StoreError> {
         let store = self.ports().store();
         let mut taken = Vec::new();
         for name in [LockName::Owner(record.id.clone()), LockName::Run(record.id.clone())] {
@@ -197,64 +234,6 @@ impl<P: Ports> Hub<P> {
         }
         let mut taken = taken.into_iter();
         Ok(taken.next().zip(taken.next()))
-    }
-
-    /// Watches a waiting run that this process began, and drives it on once nothing of it waits: pooled
-    /// connections to upstreams hold state that no other process has.
-    fn drive_on(self, record: RunRecord, owner: <P::Store as crate::ports::store::Store>::Lock) {
-        tokio::spawn(async move {
-            let clock = self.ports().clock();
-            let store = self.ports().store();
-            // Parsing the journal five times a second for a day would cost more than the run did.
-            let mut seen = None;
-            let mut expires = WallMs(0);
-            loop {
-                clock.sleep_until(clock.tick().after(LOOK_EVERY)).await;
-                if self.is_ending() {
-                    return;
-                }
-                let length = store.journal_bytes(&record.id).await;
-                let wall = self.believed_wall().await;
-                if seen == Some(length) && wall < expires {
-                    continue;
-                }
-                let Ok(entries) = store.journal(&record.id).await else { return };
-                if status(&entries).is_final() {
-                    return;
-                }
-                let docket = Docket::of(&entries);
-                seen = Some(length);
-                expires = docket.undecided().map(|q| q.expires).min().unwrap_or(WallMs(0));
-                if docket.undecided().next().is_some() && !docket.is_expired(wall) {
-                    continue;
-                }
-                let name = LockName::Run(record.id.clone());
-                let Ok(lock) = store.lock(name, LOCK_WAIT).await else { return };
-                // The client's request that began the run is answered; its cancellation means nothing here.
-                let ended = self.attempt(record.clone(), StopSignal::never()).await;
-                drop(lock);
-                seen = None;
-                if !matches!(ended, Ok(Ended { status: RunStatus::AwaitingInput, .. })) {
-                    drop(owner);
-                    return;
-                }
-            }
-        });
-    }
-
-    fn envelope(
-        &self,
-        run: &RunId,
-        driven: Result<Result<Ended, StoreError>, tokio::task::JoinError>,
-    ) -> Result<Envelope, Failure> {
-        match driven {
-            Ok(Ok(ended)) => Ok(ended.envelope),
-            Ok(Err(error)) => Err(Failure::from(&error)),
-            Err(error) => {
-                tracing::error!(%error, %run, "an attempt panicked");
-                Err(Failure::new(ErrorCode::Bug, format!("the attempt of `{run}` broke off")))
-            }
-        }
     }
 
     /// Cancels a run: one that waits ends at once, one that is driven ends after its writes have settled.
@@ -324,7 +303,8 @@ impl<P: Ports> Hub<P> {
         let record = store.run(run).await?;
         let entries = store.journal(run).await?;
         let undecided = Docket::of(&entries).undecided().cloned().collect();
-        Ok(RunView { record, status: status(&entries), undecided, entries })
+        let refused = store.refused(run).await?;
+        Ok(RunView { record, status: status(&entries), undecided, entries, refused })
     }
 
     /// Every run that is kept, newest first.

@@ -114,6 +114,8 @@ codes! {
     OutcomeUnknown = "outcome_unknown", "Do not repeat the call. Check with a read whether it happened, or ask the user.";
     /// The call's result is larger than `callResultBytes`.
     ResultTooLarge = "result_too_large", "Ask for less: a smaller page, a filter or fewer fields.";
+    /// The call's result shows the page on which the user decides.
+    ApprovalSurface = "approval_surface", "Leave that page to the user: ask them to decide on it. The call was made; its result is withheld.";
     /// The approval state is damaged, foreign, expired or used up.
     BadApprovalState = "bad_approval_state", "Call `execute` with the run id in `resume`.";
     /// Something inside the hub broke a promise of its own.

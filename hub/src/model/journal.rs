@@ -76,6 +76,9 @@ pub enum Entry {
         channel: Channel,
         /// When.
         wall: WallMs,
+        /// The single-use number of a client's answer.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        nonce: Option<Digest>,
     },
     /// The attempt ended and waits for a person.
     Paused {
@@ -147,4 +150,7 @@ pub struct Question {
     pub asked: WallMs,
     /// When it expires.
     pub expires: WallMs,
+    /// The line of the program the call was made on, as far as the code itself tells; from 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub line: Option<u32>,
 }

@@ -3,6 +3,7 @@
 //! Belongs here: what several rooms must agree on, and what is stored. Does not belong here: a
 //! decision, a clock, an effect. Stored shapes are promises: each names its version.
 
+pub mod answer;
 pub mod call;
 pub mod contract;
 pub mod digest;

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Version of the store this build writes.
 pub const STORE_VERSION: u32 = 1;
 
+/// Characters of the mark on an approval page: far too many to be met by chance.
+const PAGE_MARK_CHARS: usize = 20;
+
 /// `hub.json`: settings of one hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,6 +58,14 @@ impl Settings {
             return Err(("retentionDays", format!("`retentionDays` is {days}; it may be 1 to 90")));
         }
         Ok(())
+    }
+
+    /// What every approval page of this hub carries, so that a source which reads such a page gives itself
+    /// away. The same for every process; no secret.
+    #[must_use]
+    pub fn page_mark(&self) -> String {
+        let digest = Digest::of(format!("approval page of {}", self.id).as_bytes()).to_string();
+        digest.chars().take(PAGE_MARK_CHARS).collect()
     }
 
     /// The settings a new hub starts with.

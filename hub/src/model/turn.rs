@@ -113,6 +113,8 @@ pub struct GuestCall {
     pub arguments: String,
     /// The `connection` option.
     pub connection: Option<String>,
+    /// The line it was made on, counted from the code's own first; what the guest says, so a hint only.
+    pub line: Option<u32>,
 }
 
 /// One timer.

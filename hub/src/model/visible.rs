@@ -1,6 +1,7 @@
 //! Text from elsewhere, made safe to look at: what cannot be seen is written out.
 
 use super::json::cut;
+use unicode_script::{Script, UnicodeScript as _};
 
 /// `text` with control, invisible, bidirectional and tag characters written as `\u{…}`, so that what
 /// a person reads is what is there. Newlines and tabs stay when `multiline`.
@@ -15,6 +16,69 @@ pub fn visible(text: &str, multiline: bool) -> String {
         }
     }
     out
+}
+
+/// `text` with letters written as `\u{…}` where they stand in a word of another script, as a `а` of
+/// Cyrillic among Latin ones: such a word reads as what it is not. Latin together with the scripts of
+/// China, Japan and Korea is how people write there, and stays.
+#[must_use]
+pub fn unmixed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let is_word = |c: char| c.is_alphabetic() || script(c) == Script::Inherited;
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(word);
+        push_word(word, &mut out);
+        let between = after.find(is_word).unwrap_or(after.len());
+        let (between, next) = after.split_at(between);
+        out.push_str(between);
+        rest = next;
+    }
+    out
+}
+
+fn push_word(word: &str, out: &mut String) {
+    if word.is_ascii() {
+        return out.push_str(word);
+    }
+    let mut own = None;
+    let mut mixed = false;
+    for script in word.chars().map(script) {
+        match (script, own) {
+            (Script::Common | Script::Inherited, _) => {}
+            (script, None) => own = Some(script),
+            (script, Some(own)) => mixed |= !together(script, own),
+        }
+    }
+    if !mixed {
+        return out.push_str(word);
+    }
+    // Of a mixed word only the Latin letters stay; without any, those of its first script.
+    let stays =
+        if word.chars().any(|c| script(c) == Script::Latin) { Some(Script::Latin) } else { own };
+    for c in word.chars() {
+        if Some(script(c)) == stays {
+            out.push(c);
+        } else {
+            out.extend(c.escape_unicode());
+        }
+    }
+}
+
+fn script(c: char) -> Script {
+    c.script()
+}
+
+/// Do these two scripts belong into one word?
+fn together(a: Script, b: Script) -> bool {
+    let east = |script| {
+        matches!(
+            script,
+            Script::Han | Script::Hiragana | Script::Katakana | Script::Hangul | Script::Bopomofo
+        )
+    };
+    a == b || east(a) && (east(b) || b == Script::Latin) || east(b) && a == Script::Latin
 }
 
 /// `text` on one line: whitespace runs become one space, hidden characters are written out, and it is
@@ -78,6 +142,16 @@ mod tests {
         assert_eq!(visible("größe 日本 😀", false), "größe 日本 😀");
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("abcdefghij k", 6), "abcde…");
+    }
+
+    #[test]
+    fn letters_of_another_script_within_a_word_are_written_out() {
+        let check = |text: &str, expected: &str| assert_eq!(unmixed(text), expected);
+        check("p\u{430}ypal.com", "p\\u{430}ypal.com");
+        check("\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442} мир, größe", "привет мир, größe");
+        check("iPhone用 サーバーの設定", "iPhone用 サーバーの設定");
+        check("\u{391}\u{430}", "\u{391}\\u{430}");
+        check("e\u{301}te\u{301} αβγ 5µm", "e\u{301}te\u{301} αβγ 5µm");
     }
 
     #[test]

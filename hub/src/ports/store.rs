@@ -1,5 +1,6 @@
 //! The durable record: settings, sources, manifests, policies, runs, journals and blobs of one hub.
 
+use crate::model::answer::RefusedAnswer;
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -220,6 +221,25 @@ pub trait Store: Send + Sync + 'static {
         &self,
         keep: BTreeSet<Digest>,
     ) -> impl Future<Output = Result<usize, StoreError>> + Send;
+
+    /// Keeps an answer that decided nothing, durably, as many of a run as `RefusedAnswer::is_kept_after` says.
+    ///
+    /// # Errors
+    /// It may be missing, and what it carried could be tried again.
+    fn refuse(
+        &self,
+        run: &RunId,
+        refused: &RefusedAnswer,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Answers about a run that decided nothing, in the order they came.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn refused(
+        &self,
+        run: &RunId,
+    ) -> impl Future<Output = Result<Vec<RefusedAnswer>, StoreError>> + Send;
 
     /// Asks whoever drives a run to cancel it.
     ///

@@ -3,25 +3,33 @@
 
 use super::words::{definitions, instructions};
 use crate::core::engine::StopBy;
-use crate::driver::{Code, Hub, StopSignal};
+use crate::driver::{Code, Hub, Reply, Request, StopSignal};
+use crate::model::digest::Digest;
 use crate::model::envelope::{Envelope, EnvelopeStatus};
 use crate::model::error::{ErrorCode, Failure};
 use crate::model::ids::RunId;
+use crate::model::json::canonical;
+use crate::model::policy::Choice;
 use crate::ports::Ports;
+use crate::ports::person::{Client, ClientResponse, Prompt};
 use futures::FutureExt as _;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
-    DiscoverResult, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
+    DiscoverResult, ElicitRequest, ElicitRequestParams, ErrorData, Implementation,
+    InitializeRequestParams, InitializeResult, InputRequest, InputRequests, InputRequiredResult,
     ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Where results say who made them.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
+/// Who calls over standard streams: whoever may start this hub at all.
+const OWN_PRINCIPAL: &str = "hub";
 /// How long a client may keep the definitions, in milliseconds.
 const DEFINITIONS_TTL_MS: u64 = 3_600_000;
 
@@ -33,6 +41,8 @@ pub struct HubServer<P: Ports> {
 struct Inner<P: Ports> {
     hub: Hub<P>,
     profile: String,
+    /// Who is served: over standard streams, whoever started this process.
+    principal: String,
     tools: Vec<Tool>,
     /// The inventory of the moment the client connected.
     inventory: RwLock<String>,
@@ -50,8 +60,9 @@ impl<P: Ports> HubServer<P> {
     /// A server over `hub`. `closed` says that the client hung up, which cancels nothing.
     #[must_use]
     pub fn new(hub: Hub<P>, profile: String, closed: Arc<AtomicBool>) -> HubServer<P> {
-        let inner =
-            Inner { hub, profile, tools: definitions(), inventory: RwLock::default(), closed };
+        let (tools, inventory) = (definitions(), RwLock::default());
+        let principal = OWN_PRINCIPAL.to_owned();
+        let inner = Inner { hub, profile, principal, tools, inventory, closed };
         HubServer { inner: Arc::new(inner) }
     }
 
@@ -66,13 +77,10 @@ impl<P: Ports> HubServer<P> {
 
     async fn execute(
         &self,
-        arguments: &Value,
+        request: Request,
+        client: &Client,
         context: &RequestContext<RoleServer>,
-    ) -> CallToolResult {
-        let request = match ExecuteRequest::read(arguments) {
-            Ok(request) => request,
-            Err(failure) => return failed(&failure),
-        };
+    ) -> CallToolResponse {
         let (raise, signal) = StopSignal::new();
         let cancelled = context.ct.clone();
         let closed = Arc::clone(&self.inner.closed);
@@ -83,19 +91,87 @@ impl<P: Ports> HubServer<P> {
                 raise.send_replace(Some(StopBy::Client));
             }
         });
-        let hub = &self.inner.hub;
-        let answer = match request {
-            ExecuteRequest::Code(text) => {
-                hub.execute(Code { text, profile: self.inner.profile.clone() }, signal).await
-            }
-            ExecuteRequest::Resume(run) => hub.resume(&run, signal).await,
-        };
+        let shows_forms = shows_forms(context);
+        let reply = self.inner.hub.answer(request, client, shows_forms, signal).await;
         watching.abort();
-        match answer {
-            Ok(envelope) => enveloped(&envelope),
-            Err(failure) => failed(&failure),
+        match reply {
+            Ok(Reply::Envelope(envelope)) => enveloped(&envelope).into(),
+            Ok(Reply::Prompt(prompt)) => match input_required(prompt) {
+                Ok(asks) => asks,
+                Err(error) => {
+                    tracing::error!(%error, "a prompt could not be written");
+                    failed(&Failure::new(ErrorCode::Bug, "the hub failed while it asked")).into()
+                }
+            },
+            Err(failure) => failed(&failure).into(),
         }
     }
+
+    /// What `execute` is asked to do. Whatever answers a question never begins a run.
+    fn read(
+        &self,
+        request: &mut CallToolRequestParams,
+        arguments: &Value,
+    ) -> Result<Request, Failure> {
+        let responses = request.input_responses.take();
+        let state = request.request_state.take();
+        if state.is_some() || responses.is_some() {
+            let responses = responses.map(BTreeMap::from_iter).unwrap_or_default();
+            return Ok(Request::Answer(ClientResponse { state, responses }));
+        }
+        Ok(match ExecuteRequest::read(arguments)? {
+            ExecuteRequest::Code(text) => {
+                Request::Code(Code { text, profile: self.inner.profile.clone() })
+            }
+            ExecuteRequest::Resume(run) => Request::Resume(run),
+        })
+    }
+}
+
+/// Can this client put a form to its person, and take a question instead of an answer? Said anew with
+/// every request.
+fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
+    let modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
+    let forms = context
+        .client_capabilities()
+        .and_then(|capabilities| capabilities.elicitation)
+        .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none());
+    modern && forms
+}
+
+/// Questions in the protocol's words.
+fn input_required(prompt: Prompt) -> Result<CallToolResponse, String> {
+    let mut requests = InputRequests::new();
+    for (key, form) in prompt.forms {
+        let choices: Vec<Value> = form.choices.into_iter().map(choice_option).collect();
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "decision": { "type": "string", "title": "Decision", "oneOf": choices }
+            },
+            "required": ["decision"]
+        });
+        let schema = serde_json::from_value(schema).map_err(|error| error.to_string())?;
+        let params = ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: form.message,
+            requested_schema: schema,
+        };
+        requests.insert(key, InputRequest::Elicitation(ElicitRequest::new(params)));
+    }
+    let asks = InputRequiredResult::new(Some(requests), Some(prompt.state));
+    Ok(CallToolResponse::InputRequired(asks))
+}
+
+/// A choice as an option of a form.
+fn choice_option(choice: Choice) -> Value {
+    let (value, title) = match choice {
+        Choice::Deny => ("deny", "Deny"),
+        Choice::Once => ("once", "Allow once"),
+        Choice::Run => ("run", "Allow for this run"),
+        Choice::Always => ("always", "Always allow"),
+    };
+    json!({ "const": value, "title": title })
 }
 
 enum ExecuteRequest {
@@ -221,15 +297,22 @@ impl<P: Ports> ServerHandler for HubServer<P> {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let arguments = Value::Object(request.arguments.take().unwrap_or_default());
+        let client = Client {
+            principal: self.inner.principal.clone(),
+            request: Digest::of(canonical(&arguments).as_bytes()),
+        };
         let answer = async {
-            match request.name.as_ref() {
-                "search" => Ok(text(self.inner.hub.search(&arguments).await)),
-                "describe" => Ok(text(self.inner.hub.describe(&arguments).await)),
-                "execute" => Ok(self.execute(&arguments, &context).await),
+            match request.name.clone().as_ref() {
+                "search" => Ok(text(self.inner.hub.search(&arguments).await).into()),
+                "describe" => Ok(text(self.inner.hub.describe(&arguments).await).into()),
+                "execute" => Ok(match self.read(&mut request, &arguments) {
+                    Ok(wanted) => self.execute(wanted, &client, &context).await,
+                    Err(failure) => failed(&failure).into(),
+                }),
                 other => {
                     let other: String =
                         other.chars().take(60).flat_map(char::escape_debug).collect();
@@ -244,9 +327,13 @@ impl<P: Ports> ServerHandler for HubServer<P> {
         let answer = std::panic::AssertUnwindSafe(answer).catch_unwind().await;
         let mut result = answer.unwrap_or_else(|_| {
             tracing::error!("a request handler panicked");
-            Ok(failed(&Failure::new(ErrorCode::Bug, "the hub failed while it answered")))
+            Ok(failed(&Failure::new(ErrorCode::Bug, "the hub failed while it answered")).into())
         })?;
-        signed(&mut result.meta);
-        Ok(result.into())
+        if let CallToolResponse::Complete(result) = &mut result {
+            signed(&mut result.meta);
+        } else if let CallToolResponse::InputRequired(result) = &mut result {
+            signed(&mut result.meta);
+        }
+        Ok(result)
     }
 }

@@ -2,11 +2,12 @@
 
 use super::history::{History, Seen};
 use hub::core::approvals::Answer;
+use hub::model::answer::NotDecided;
+use hub::model::envelope::Envelope;
 use hub::model::ids::RunId;
 use hub::model::journal::Question;
 use hub::model::policy::{Channel, Choice};
-use hub::model::run::RunRecord;
-use hub::ports::person::Person;
+use hub::ports::person::{Incoming, Person, Reached, Waiting};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +24,7 @@ struct Inner {
     /// Choices, used up in turn and then begun anew.
     plan: Vec<Choice>,
     given: Mutex<usize>,
-    told: Mutex<Vec<Result<(), String>>>,
+    told: Mutex<Vec<Result<(), NotDecided>>>,
 }
 
 impl SimPerson {
@@ -46,22 +47,24 @@ impl SimPerson {
     /// # Panics
     /// A thread panicked while it told.
     #[must_use]
-    pub fn told(&self) -> Vec<Result<(), String>> {
+    pub fn told(&self) -> Vec<Result<(), NotDecided>> {
         self.inner.told.lock().expect("not poisoned").clone()
     }
 }
 
 impl Person for SimPerson {
-    async fn publish(&self, run: &RunRecord, questions: &[Question]) {
+    async fn publish(&self, shown: &Waiting) -> Reached {
+        let run = &shown.record.id;
         let mut waiting = self.inner.waiting.lock().expect("not poisoned");
-        waiting.retain(|(known, _)| *known != run.id);
-        for question in questions {
-            self.inner.history.see(Seen::Published { run: run.id.clone(), seq: question.seq.0 });
-            waiting.push_back((run.id.clone(), question.clone()));
+        waiting.retain(|(known, _)| known != run);
+        for question in &shown.questions {
+            self.inner.history.see(Seen::Published { run: run.clone(), seq: question.seq.0 });
+            waiting.push_back((run.clone(), question.clone()));
         }
+        Reached::Nowhere
     }
 
-    async fn next_answer(&self, run: &RunId) -> Option<Answer> {
+    async fn next_answer(&self, run: &RunId) -> Option<Incoming> {
         let question = {
             let mut waiting = self.inner.waiting.lock().expect("not poisoned");
             let at = waiting.iter().position(|(known, _)| known == run)?;
@@ -77,19 +80,20 @@ impl Person for SimPerson {
             choice
         };
         self.inner.history.see(Seen::Answered { run: run.clone(), seq: question.seq.0, choice });
-        Some(Answer {
+        Some(Incoming::Answer(Answer {
             seq: question.seq,
             binding: question.binding,
             choice,
             channel: Channel::Terminal,
-        })
+            slip: None,
+        }))
     }
 
-    async fn tell(&self, _run: &RunId, outcome: Result<(), String>) {
+    async fn tell(&self, _run: &RunId, _answer: &Answer, outcome: Result<(), NotDecided>) {
         self.inner.told.lock().expect("not poisoned").push(outcome);
     }
 
-    async fn withdraw(&self, run: &RunId) {
+    async fn withdraw(&self, run: &RunId, _ended: Option<&Envelope>) {
         self.inner.waiting.lock().expect("not poisoned").retain(|(known, _)| known != run);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::faults::Faults;
 use super::history::{History, Seen};
+use hub::model::answer::RefusedAnswer;
 use hub::model::digest::Digest;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
@@ -38,6 +39,7 @@ struct StoredRun {
     entries: Vec<Entry>,
     /// How many of them survive a crash.
     durable: usize,
+    refused: Vec<RefusedAnswer>,
 }
 
 impl Contents {
@@ -191,6 +193,7 @@ impl Store for SimStore {
             status: RunStatus::Running,
             entries: Vec::new(),
             durable: 0,
+            refused: Vec::new(),
         };
         self.faults.effect(|| self.lock_disk().runs.insert(run.id.clone(), stored)).await;
         Ok(())
@@ -275,6 +278,25 @@ impl Store for SimStore {
     async fn remove_run(&self, run: &RunId) -> Result<(), StoreError> {
         self.lock_disk().runs.remove(run);
         Ok(())
+    }
+
+    async fn refuse(&self, run: &RunId, refused: &RefusedAnswer) -> Result<(), StoreError> {
+        self.faults
+            .effect(|| {
+                let mut disk = self.lock_disk();
+                let stored =
+                    disk.runs.get_mut(run).ok_or_else(|| StoreError::NoRun(run.clone()))?;
+                if refused.is_kept_after(&stored.refused) {
+                    stored.refused.push(refused.clone());
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    async fn refused(&self, run: &RunId) -> Result<Vec<RefusedAnswer>, StoreError> {
+        let refused = self.lock_disk().runs.get(run).map(|stored| stored.refused.clone());
+        Ok(refused.unwrap_or_default())
     }
 
     async fn remove_blobs(&self, keep: BTreeSet<Digest>) -> Result<usize, StoreError> {

@@ -47,10 +47,11 @@ async fn the_simulated_clock_and_randomness() {
 
 #[test]
 fn secrets_of_the_environment_and_simulated_ones() {
-    let real = EnvironmentSecrets::new([("TOKEN".to_owned(), SECRET.to_owned())]);
+    let real =
+        EnvironmentSecrets::new([("TOKEN".to_owned(), SECRET.to_owned())], "/nonexistent".into());
     real.know(&Transport::Stdio(command("/bin/x", &[], &["TOKEN"])));
     small::secrets(&real, SECRET);
-    small::secrets(&SimSecrets(vec![SECRET.to_owned()]), SECRET);
+    small::secrets(&SimSecrets::of(vec![SECRET.to_owned()]), SECRET);
 }
 
 fn command(program: &str, args: &[&str], pass: &[&str]) -> StdioCommand {
@@ -87,7 +88,11 @@ async fn a_real_server_over_its_standard_streams() {
         &[],
     )));
     let clock = SystemClock::new();
-    let real = McpSources::new(Arc::new(EnvironmentSecrets::new([])), clock, program.into());
+    let real = McpSources::new(
+        Arc::new(EnvironmentSecrets::new([], "/nonexistent".into())),
+        clock,
+        program.into(),
+    );
     let deadline = clock.tick().after(Duration::from_secs(60));
     sources::sources(&real, &source, "list_notes", &json!({}), deadline).await;
 }

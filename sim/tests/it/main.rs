@@ -10,6 +10,7 @@ mod kills;
 mod limits;
 mod lockdown;
 mod many;
+mod people;
 mod postings;
 mod real_http;
 mod real_python;

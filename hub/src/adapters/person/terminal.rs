@@ -7,21 +7,26 @@
     reason = "the terminal is a file, and this is the one place that opens it"
 )]
 
+use super::words;
 use crate::core::approvals::Answer;
+use crate::model::answer::NotDecided;
 use crate::model::call::Seq;
+use crate::model::envelope::Envelope;
 use crate::model::ids::RunId;
 use crate::model::journal::Question;
 use crate::model::policy::{Channel, Choice};
-use crate::model::run::RunRecord;
 use crate::model::time::WallMs;
 use crate::model::visible::visible;
-use crate::ports::person::Person;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use crate::ports::person::{Incoming, Person, Reached, Waiting};
+use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Tenths of a second that a read of the terminal waits for a key.
+const READ_TENTHS: u8 = 1;
 
 /// What the command line chose already; one key still confirms it.
 #[derive(Debug, Clone, Default)]
@@ -43,14 +48,23 @@ struct Inner {
     preselected: Preselected,
     /// Read to say how long a question is still open.
     wall: fn() -> WallMs,
-    waiting: Mutex<VecDeque<(RunId, Question)>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(RunId, Question)>,
+    /// What is on the screen.
+    asking: Option<(RunId, Question)>,
+    /// What is on the screen was decided elsewhere.
+    withdrawn: bool,
 }
 
 impl TerminalPerson {
     /// A person who may have preselected an answer; `wall` tells the time questions expire by.
     #[must_use]
     pub fn new(preselected: Preselected, wall: fn() -> WallMs) -> TerminalPerson {
-        TerminalPerson { inner: Arc::new(Inner { preselected, wall, waiting: Mutex::default() }) }
+        TerminalPerson { inner: Arc::new(Inner { preselected, wall, state: Mutex::default() }) }
     }
 
     /// Is there a controlling terminal to ask at?
@@ -63,14 +77,28 @@ impl TerminalPerson {
     /// person pressed Escape, Ctrl-C or Ctrl-D.
     #[must_use]
     pub fn key(text: &str, keys: &str, enter: Option<char>) -> Option<char> {
+        Self::key_unless(text, keys, enter, || false)
+    }
+
+    /// As [`TerminalPerson::key`]; `None` as well once `withdrawn` says so.
+    fn key_unless(
+        text: &str,
+        keys: &str,
+        enter: Option<char>,
+        withdrawn: impl Fn() -> bool,
+    ) -> Option<char> {
         let mut terminal = open_terminal().ok()?;
         terminal.write_all(text.as_bytes()).ok()?;
         terminal.flush().ok()?;
         let _raw = RawMode::enter(&terminal)?;
         loop {
             let mut byte = [0];
+            // A read gives up after a tenth of a second, so that a question can be taken back.
             if terminal.read(&mut byte).ok()? == 0 {
-                return None;
+                if withdrawn() || is_hung_up(&terminal) {
+                    return None;
+                }
+                continue;
             }
             let key = char::from(byte[0]).to_ascii_lowercase();
             let chosen = match key {
@@ -85,15 +113,45 @@ impl TerminalPerson {
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<(RunId, Question)>> {
-        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next question of a run, to ask it.
+    fn take(&self, run: &RunId) -> Option<Question> {
+        let mut state = self.state();
+        let at = state.waiting.iter().position(|(known, _)| known == run)?;
+        let (run, question) = state.waiting.remove(at)?;
+        state.withdrawn = false;
+        state.asking = Some((run, question.clone()));
+        Some(question)
+    }
+
+    /// Asks the questions of a run, one after another, until one is answered.
+    fn ask_any(&self, run: &RunId) -> Option<Answer> {
+        while let Some(question) = self.take(run) {
+            let answer = self.ask(&question);
+            let withdrawn = {
+                let mut state = self.state();
+                state.asking = None;
+                state.withdrawn
+            };
+            if answer.is_some() || !withdrawn {
+                return answer;
+            }
+            if let Ok(mut terminal) = open_terminal() {
+                let _ = write!(terminal, "\r\n  {} was decided elsewhere.\r\n", question.seq);
+            }
+        }
+        None
     }
 
     fn ask(&self, question: &Question) -> Option<Answer> {
         let now = (self.inner.wall)();
         let text = question_text(question, now);
         let whole = question.hidden_bytes == 0;
-        let preselected = self.inner.preselected.choice.filter(|choice| whole || !is_wide(*choice));
+        let preselected =
+            self.inner.preselected.choice.filter(|choice| whole || !words::is_wide(*choice));
         let options = if whole {
             "[o] allow once   [r] allow for this run   [a] always allow   [d] deny"
         } else {
@@ -101,11 +159,14 @@ impl TerminalPerson {
         };
         let enter = preselected.map(choice_key);
         let prompt = match preselected {
-            Some(choice) => format!("{text}{options}   [Enter] {}\n> ", choice_word(choice)),
+            Some(choice) => {
+                format!("{text}{options}   [Enter] {}\n> ", words::label(choice).to_lowercase())
+            }
             None => format!("{text}{options}\n> "),
         };
-        let key =
-            Self::key(&prompt.replace('\n', "\r\n"), if whole { "orad" } else { "od" }, enter)?;
+        let keys = if whole { "orad" } else { "od" };
+        let withdrawn = || self.state().withdrawn;
+        let key = Self::key_unless(&prompt.replace('\n', "\r\n"), keys, enter, withdrawn)?;
         let choice = match key {
             'o' => Choice::Once,
             'r' => Choice::Run,
@@ -117,15 +178,14 @@ impl TerminalPerson {
             binding: question.binding.clone(),
             choice,
             channel: Channel::Terminal,
+            slip: None,
         })
     }
 }
 
-fn is_wide(choice: Choice) -> bool {
-    match choice {
-        Choice::Run | Choice::Always => true,
-        Choice::Once | Choice::Deny => false,
-    }
+/// Has the terminal gone away?
+fn is_hung_up(terminal: &File) -> bool {
+    tcgetattr(terminal).is_err()
 }
 
 fn choice_key(choice: Choice) -> char {
@@ -134,15 +194,6 @@ fn choice_key(choice: Choice) -> char {
         Choice::Run => 'r',
         Choice::Always => 'a',
         Choice::Deny => 'd',
-    }
-}
-
-fn choice_word(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Once => "allow once",
-        Choice::Run => "allow for this run",
-        Choice::Always => "always allow",
-        Choice::Deny => "deny",
     }
 }
 
@@ -170,55 +221,63 @@ fn question_text(question: &Question, now: WallMs) -> String {
     if question.hidden_bytes > 0 {
         let _ = writeln!(text, "  | … {} more bytes are not shown", question.hidden_bytes);
     }
-    let why: Vec<String> =
-        question.because.iter().map(crate::model::policy::Because::sentence).collect();
-    let _ = writeln!(text, "  asks because {}", why.join("; "));
+    let _ = writeln!(text, "  asks because {}", words::why(question));
     for change in &question.changes {
         let _ = writeln!(text, "    {change}");
     }
-    let minutes = question.expires.0.saturating_sub(now.0) / 60_000;
-    let _ = writeln!(text, "  open for {} h {} min", minutes / 60, minutes % 60);
+    if let Some(line) = question.line {
+        let _ = writeln!(text, "  called on line {line} of the code");
+    }
+    let _ = writeln!(text, "  open for {}", words::open_for(question, now));
     text
 }
 
 impl Person for TerminalPerson {
-    async fn publish(&self, run: &RunRecord, questions: &[Question]) {
+    async fn publish(&self, waiting: &Waiting) -> Reached {
         let wanted = self.inner.preselected.call;
-        let mut waiting = self.waiting();
-        waiting.retain(|(known, _)| *known != run.id);
-        let asked = questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq));
-        waiting.extend(asked.map(|question| (run.id.clone(), question.clone())));
+        let run = &waiting.record.id;
+        let mut state = self.state();
+        let asking = state.asking.clone();
+        state.waiting.retain(|(known, _)| known != run);
+        for question in waiting.questions.iter().filter(|q| wanted.is_none_or(|seq| seq == q.seq)) {
+            let on_screen = asking.as_ref().is_some_and(|(known, q)| known == run && q == question);
+            if !on_screen {
+                state.waiting.push_back((run.clone(), question.clone()));
+            }
+        }
+        if let Some((known, question)) = asking
+            && known == *run
+            && !waiting.questions.contains(&question)
+        {
+            state.withdrawn = true;
+        }
+        Reached::Nowhere
     }
 
-    async fn next_answer(&self, run: &RunId) -> Option<Answer> {
-        let question = {
-            let mut waiting = self.waiting();
-            let at = waiting.iter().position(|(known, _)| known == run)?;
-            waiting.remove(at)?.1
-        };
-        let this = self.clone();
-        let answer = tokio::task::spawn_blocking(move || this.ask(&question)).await.ok()??;
-        if is_wide(answer.choice) {
+    async fn next_answer(&self, run: &RunId) -> Option<Incoming> {
+        let (this, asked) = (self.clone(), run.clone());
+        let answer = tokio::task::spawn_blocking(move || this.ask_any(&asked)).await.ok()??;
+        if words::is_wide(answer.choice) {
             // One answer covers every call of the tool; they are not asked about again.
             let binding = &answer.binding;
-            self.waiting().retain(|(known, q)| {
+            self.state().waiting.retain(|(known, q)| {
                 known != run
                     || q.binding.tool != binding.tool
                     || q.binding.connection != binding.connection
                     || q.binding.contract != binding.contract
             });
         }
-        Some(answer)
+        Some(Incoming::Answer(answer))
     }
 
-    async fn tell(&self, _run: &RunId, outcome: Result<(), String>) {
+    async fn tell(&self, _run: &RunId, answer: &Answer, outcome: Result<(), NotDecided>) {
         if let (Err(why), Ok(mut terminal)) = (outcome, open_terminal()) {
-            let _ = writeln!(terminal, "  not recorded: {why}");
+            let _ = writeln!(terminal, "  {} not recorded: {why}", answer.seq);
         }
     }
 
-    async fn withdraw(&self, run: &RunId) {
-        self.waiting().retain(|(known, _)| known != run);
+    async fn withdraw(&self, run: &RunId, _ended: Option<&Envelope>) {
+        self.state().waiting.retain(|(known, _)| known != run);
     }
 }
 
@@ -238,6 +297,8 @@ impl RawMode {
         let before = tcgetattr(&terminal).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
+        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+        raw.special_codes[SpecialCodeIndex::VTIME] = READ_TENTHS;
         // What was typed before the question was shown answers nothing.
         tcsetattr(&terminal, OptionalActions::Flush, &raw).ok()?;
         Some(RawMode { terminal, before })
@@ -280,6 +341,7 @@ mod tests {
             changes: vec!["description: was \"a\", is \"b\"".to_owned()],
             asked: WallMs(0),
             expires: WallMs(24 * 60 * 60 * 1000),
+            line: Some(4),
         };
         insta::assert_snapshot!(question_text(&question, WallMs(60_000)), @r##"
 
@@ -291,6 +353,7 @@ mod tests {
           | … 12 more bytes are not shown
           asks because the tool changed since it was reviewed
             description: was "a", is "b"
+          called on line 4 of the code
           open for 23 h 59 min
         "##);
     }

@@ -3,6 +3,16 @@
 use super::guest::CODE_NAME;
 use crate::model::nearest::nearest;
 
+/// The line of guest code nearest to where a stack was taken, counted from the code's own first line.
+pub(super) fn first_line(stack: &str) -> Option<u32> {
+    stack.lines().take(64).find_map(|line| {
+        let (before, place) = line.split_once(CODE_NAME)?;
+        let digits = place.trim_start_matches(':').split(|c: char| !c.is_ascii_digit()).next()?;
+        let number: u32 = digits.parse().ok().filter(|_| !before.contains("<eval>"))?;
+        Some(number.saturating_sub(1).max(1))
+    })
+}
+
 /// The lines of a stack that lie in the guest's own code, counted from its own first line.
 pub(super) fn places(stack: &str) -> String {
     let mut lines = Vec::new();

@@ -1,6 +1,6 @@
 //! What the prelude may ask of Rust: the only way out of the guest.
 
-use super::explain::places;
+use super::explain::{first_line, places};
 use super::meter::Meter;
 use super::values::unmark;
 use crate::model::call::Seq;
@@ -104,6 +104,7 @@ impl Host {
         tool: String,
         text: &str,
         connection: Option<String>,
+        stack: &str,
     ) -> std::result::Result<(), String> {
         let arguments = self.plain(text).map_err(|why| format!("{namespace}.{tool}: {why}"))?;
         let mut yielded = self.yielded.borrow_mut();
@@ -118,6 +119,7 @@ impl Host {
             tool,
             arguments,
             connection,
+            line: first_line(stack),
         });
         Ok(())
     }
@@ -237,9 +239,10 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
                   namespace: String,
                   tool: String,
                   text: String,
-                  connection: Opt<Option<String>>| {
-                let connection = connection.0.flatten();
-                thrown(&ctx, h.call(seq, namespace, tool, &text, connection))
+                  connection: Option<String>,
+                  stack: Opt<Option<String>>| {
+                let stack = stack.0.flatten().unwrap_or_default();
+                thrown(&ctx, h.call(seq, namespace, tool, &text, connection, &stack))
             },
         ),
     )?;

@@ -188,7 +188,7 @@
     const { stack } = new RealError();
     return new RealPromise((resolve, reject) => {
       // Counted only when it was taken: a refused call has no number.
-      host.call(callCount + 1, namespace, tool, text, connection);
+      host.call(callCount + 1, namespace, tool, text, connection, typeof stack === 'string' ? wellFormed(stack) : '');
       callCount += 1;
       waiting[callCount] = { resolve, reject, stack };
     });

@@ -3,5 +3,6 @@
 
 mod environment;
 mod scrub;
+mod vault;
 
 pub use environment::EnvironmentSecrets;

@@ -2,9 +2,11 @@
 
 use super::journal::{JournalFile, parse};
 use super::locks::{FileLock, take};
-use super::whole::{
+use super::refused;
+use crate::adapters::whole::{
     TEMPORARY, failed, make_folder, read, remove, replace, replace_unsynced, stage, touch,
 };
+use crate::model::answer::RefusedAnswer;
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
@@ -520,10 +522,30 @@ impl Store for FileStore {
         let run = run.clone();
         self.blocking(move |inner| {
             // The record goes first: what is left without it is no run.
-            for end in ["json", "status", "journal.jsonl"] {
+            for end in ["json", "status", "refused.jsonl", "journal.jsonl"] {
                 remove(&inner.file("runs", &format!("{run}.{end}")))?;
             }
             Ok(())
+        })
+        .await
+    }
+
+    async fn refuse(&self, run: &RunId, refused: &RefusedAnswer) -> Result<(), StoreError> {
+        let (run, refused) = (run.clone(), refused.clone());
+        self.blocking(move |inner| {
+            let path = inner.file("runs", &format!("{run}.refused.jsonl"));
+            if refused.is_kept_after(&refused::read(&path)?) {
+                refused::append(&path, &refused)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn refused(&self, run: &RunId) -> Result<Vec<RefusedAnswer>, StoreError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            refused::read(&inner.file("runs", &format!("{run}.refused.jsonl")))
         })
         .await
     }

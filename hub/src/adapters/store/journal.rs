@@ -1,7 +1,7 @@
 //! Journal lines: numbered, each with a CRC32C over its number and its entry.
 #![expect(clippy::disallowed_types, reason = "journals are files")]
 
-use super::whole::{FILE_MODE, failed, sync_folder};
+use crate::adapters::whole::{FILE_MODE, failed, sync_folder};
 use crate::model::ids::RunId;
 use crate::model::journal::Entry;
 use crate::ports::store::StoreError;

@@ -5,7 +5,7 @@
     reason = "locks are files, tried again until a deadline"
 )]
 
-use super::whole::FILE_MODE;
+use crate::adapters::whole::FILE_MODE;
 use crate::ports::store::{LockName, StoreError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

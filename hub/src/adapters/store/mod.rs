@@ -3,7 +3,7 @@
 mod files;
 mod journal;
 mod locks;
-mod whole;
+mod refused;
 
 pub use files::FileStore;
 pub use locks::FileLock;

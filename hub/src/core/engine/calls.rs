@@ -26,6 +26,8 @@ pub(super) struct Call {
     /// As asked: with the contract the run froze.
     pub(super) binding: Binding,
     pub(super) arguments: Value,
+    /// Where in the code it was made.
+    pub(super) line: Option<u32>,
     pub(super) state: State,
 }
 
@@ -95,7 +97,7 @@ impl Engine {
             let entry = Entry::Asked { seq, binding: binding.clone(), verdict };
             self.append(vec![entry], false, out);
         }
-        self.calls.insert(seq, Call { address, binding, arguments, state });
+        self.calls.insert(seq, Call { address, binding, arguments, line: call.line, state });
     }
 
     /// What the guest's words mean: tool and connection by the frozen snapshot, arguments as a value.
@@ -433,7 +435,7 @@ fn placed(outcome: Outcome, address: &str) -> Outcome {
         // The message is the upstream's own; where it came from stands beside it.
         let hint = failure.hint.take().unwrap_or_default();
         failure.hint = Some(format!("`{address}` answered this. {hint}"));
-    } else if failure.code == ErrorCode::ResultTooLarge {
+    } else if matches!(failure.code, ErrorCode::ResultTooLarge | ErrorCode::ApprovalSurface) {
         failure.message = format!("`{address}`: {}", failure.message);
     }
     Outcome::Failed(failure)

@@ -2,7 +2,7 @@
 
 use super::calls::{State, unknown};
 use super::envelope::{Draft, fit};
-use super::{Effect, Engine, Stop, pending_envelope, preview};
+use super::{Asked, Effect, Engine, Stop, pending_envelope, preview};
 use crate::core::contract::changes;
 use crate::model::call::{Binding, Outcome, Seq};
 use crate::model::envelope::{Envelope, EnvelopeStatus};
@@ -12,7 +12,7 @@ use crate::model::json::parse_from_guest;
 use crate::model::policy::Because;
 use crate::model::run::RunStatus;
 use crate::model::time::{Now, WallMs};
-use crate::model::visible::first_sentence;
+use crate::model::visible::{first_sentence, unmixed};
 use serde_json::Value;
 
 /// Characters of what a tool says about itself in a question.
@@ -31,9 +31,9 @@ impl Engine {
         entries.push(Entry::Paused { at: self.clock.now(), cost_us: self.take_cost() });
         self.append(entries, true, out);
         self.done = true;
-        let envelope = pending_envelope(&self.record, &questions, self.call_lines());
+        let envelope =
+            pending_envelope(&self.record, &questions, self.call_lines(), Asked::Unknown);
         out.push(Effect::Finish { status: RunStatus::AwaitingInput, envelope: Box::new(envelope) });
-        out.push(Effect::Publish(questions));
     }
 
     fn question(&self, seq: Seq, wall: WallMs) -> Option<Question> {
@@ -45,7 +45,9 @@ impl Engine {
             let reviewed = source.policy.pin(&call.binding.tool.raw).map(|pin| pin.contract);
             let old = reviewed.filter(|pin| *pin != tool.digest).unwrap_or(call.binding.contract);
             match self.facts.reviewed.get(&old) {
-                Some(old) => changes(old, &tool.contract),
+                Some(old) => {
+                    changes(old, &tool.contract).iter().map(|line| unmixed(line)).collect()
+                }
                 None => vec!["the tool differs from what it was when this run began".to_owned()],
             }
         } else {
@@ -55,14 +57,15 @@ impl Engine {
         Some(Question {
             seq,
             binding: Binding { contract: tool.digest, ..call.binding.clone() },
-            address: call.address.clone(),
-            says: first_sentence(tool.contract.description(), SAYS_CHARS),
+            address: unmixed(&call.address),
+            says: unmixed(&first_sentence(tool.contract.description(), SAYS_CHARS)),
             preview,
             hidden_bytes,
             because: because.clone(),
             changes,
             asked: wall,
             expires: wall.plus(self.record.limits.approval_ttl_ms),
+            line: call.line,
         })
     }
 

@@ -212,12 +212,46 @@ fn fit_calls(calls: Vec<CallLine>, bytes_max: usize) -> Vec<CallLine> {
     lines
 }
 
+/// How the person learns of a run's questions, which decides what the model tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// On a page that opened in their browser.
+    Page,
+    /// Nowhere yet: a page could not be opened.
+    NoPage,
+    /// By another process, on whatever channel it has.
+    Elsewhere,
+    /// It is not said; whoever drives the run knows.
+    Unknown,
+}
+
+impl Asked {
+    /// What the model is told: never an address, never a token.
+    fn message(self, id: &RunId, hours: u64) -> String {
+        let terminal = format!("in their own terminal, with `capabilities hub approve {id}`");
+        let where_to = match self {
+            Asked::Page => format!(
+                "A page opened in the user's browser. Ask the user to decide there within {hours} h, or {terminal}"
+            ),
+            Asked::NoPage => format!(
+                "No page could be opened here. Ask the user to decide within {hours} h, {terminal}"
+            ),
+            Asked::Elsewhere => format!(
+                "The user was asked already. Ask them to decide within {hours} h, where they were asked or {terminal}"
+            ),
+            Asked::Unknown => format!("Ask the user to decide within {hours} h, {terminal}"),
+        };
+        format!("{where_to}; then call execute with {{\"resume\": \"{id}\"}}.")
+    }
+}
+
 /// The envelope of a run that waits for a person.
 #[must_use]
 pub fn pending_envelope(
     record: &RunRecord,
     questions: &[Question],
     calls: Vec<CallLine>,
+    asked: Asked,
 ) -> Envelope {
     let id = &record.id;
     let pending = questions.iter().enumerate().map(|(at, question)| {
@@ -227,10 +261,7 @@ pub fn pending_envelope(
         let message = (at == 0).then(|| {
             // The same at every resume: what is left of the time is `expires` minus the reader's own.
             let hours = question.expires.0.saturating_sub(question.asked.0).div_ceil(3_600_000);
-            format!(
-                "Ask the user to decide within {hours} h, in their own terminal, with \
-                 `capabilities hub approve {id}`; then call execute with {{\"resume\": \"{id}\"}}."
-            )
+            asked.message(id, hours)
         });
         Pending {
             id: question.seq.to_string(),

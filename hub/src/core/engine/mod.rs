@@ -12,7 +12,7 @@ mod guest;
 mod preview;
 mod progress;
 
-pub use envelope::{pending_envelope, running_envelope};
+pub use envelope::{Asked, pending_envelope, running_envelope};
 pub use preview::preview;
 
 use super::approvals::Docket;
@@ -25,7 +25,7 @@ use crate::model::envelope::Envelope;
 use crate::model::error::Failure;
 use crate::model::facts::Facts;
 use crate::model::ids::SourceId;
-use crate::model::journal::{Entry, Question};
+use crate::model::journal::Entry;
 use crate::model::names::{ConnectionName, ToolRef};
 use crate::model::run::{RunRecord, RunStatus, Snapshot};
 use crate::model::time::{LogicalMs, Now, Tick, WallMs};
@@ -160,8 +160,6 @@ pub enum Effect {
         /// What the caller gets.
         envelope: Box<Envelope>,
     },
-    /// Put these questions to a person, on every channel there is.
-    Publish(Vec<Question>),
 }
 
 /// One call on its way out.

@@ -2,14 +2,14 @@
 
 use crate::model::json::cut;
 use crate::model::limits::PREVIEW_BYTES_MAX;
-use crate::model::visible::visible;
+use crate::model::visible::{unmixed, visible};
 use serde_json::Value;
 
-/// Pretty JSON with hidden characters written out, at most 4 KB; and how many bytes are not shown.
+/// Pretty JSON with hidden and mixed-in characters written out, at most 4 KB; and how many bytes are not shown.
 #[must_use]
 pub fn preview(arguments: &Value) -> (String, u64) {
     let pretty = serde_json::to_string_pretty(arguments).unwrap_or_else(|_| arguments.to_string());
-    let whole = visible(&pretty, true);
+    let whole = unmixed(&visible(&pretty, true));
     let shown = cut(&whole, PREVIEW_BYTES_MAX);
     (shown.to_owned(), (whole.len() - shown.len()) as u64)
 }

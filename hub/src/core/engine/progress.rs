@@ -1,7 +1,7 @@
 //! What happens next: replay first, then deliveries, questions, calls, timers and the end.
 
 use super::calls::{State, unknown};
-use super::{Effect, Engine, Stop, StopBy};
+use super::{Asked, Effect, Engine, Stop, StopBy};
 use crate::core::runs::Expected;
 use crate::model::call::{Outcome, Seq};
 use crate::model::error::{ErrorCode, Failure};
@@ -48,7 +48,8 @@ impl Engine {
         if self.docket.undecided().next().is_some() {
             self.done = true;
             let questions: Vec<_> = self.docket.undecided().cloned().collect();
-            let envelope = super::pending_envelope(&self.record, &questions, self.call_lines());
+            let calls = self.call_lines();
+            let envelope = super::pending_envelope(&self.record, &questions, calls, Asked::Unknown);
             out.push(Effect::Finish {
                 status: RunStatus::AwaitingInput,
                 envelope: Box::new(envelope),

@@ -52,6 +52,18 @@ impl Client {
         self.meta = Some(modern_meta());
     }
 
+    /// Adds what stateless clients send along that can do this.
+    pub(crate) fn stateless_with(&mut self, capabilities: &Value) {
+        let mut meta = modern_meta();
+        meta["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
+        self.meta = Some(meta);
+    }
+
+    /// Adds what stateless clients send along that can put a form to a person.
+    pub(crate) fn with_forms(&mut self) {
+        self.stateless_with(&json!({ "elicitation": {} }));
+    }
+
     /// Sends a request and waits for its answer.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {

@@ -97,6 +97,11 @@ impl TestHub {
         let mut command = Command::new(capabilities());
         command.arg("hub").args(arguments);
         command.env("CAPABILITIES_HOME", self.folder.path().join("capabilities"));
+        // No test touches a real keychain, or opens a real browser.
+        command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
+        for name in ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER"] {
+            command.env_remove(name);
+        }
         command.env("HOME", self.folder.path().join("home"));
         for name in AGENT_VARIABLES {
             command.env_remove(name);

@@ -67,10 +67,8 @@ fn causes() -> BTreeMap<ErrorCode, Cause> {
         (Code::UpstreamTimeout, Call("notes.hangRead()")),
         (Code::OutcomeUnknown, Call("notes.hangWrite({ text: 'x' })")),
         (Code::ResultTooLarge, Call("notes.addNote({ text: 'x'.repeat(1000) })")),
-        (
-            Code::BadApprovalState,
-            Not("no client carries a question yet, so there is no state to forge"),
-        ),
+        (Code::ApprovalSurface, Story(special::approval_surface)),
+        (Code::BadApprovalState, Story(special::bad_approval_state)),
         (Code::Bug, Not("it would be a fault of the hub")),
     ])
 }

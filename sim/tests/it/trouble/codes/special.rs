@@ -6,6 +6,7 @@ use crate::support::{Client, TestHub, capabilities, until};
 use hub::adapters::store::FileStore;
 use hub::model::ids::RunId;
 use hub::model::journal::Entry;
+use hub::model::source::Settings;
 use hub::model::time::WallMs;
 use hub::ports::store::Store as _;
 use serde_json::{Value, json};
@@ -103,6 +104,7 @@ fn decided(hub: &TestHub) -> String {
             choice: hub::model::policy::Choice::Once,
             channel: hub::model::policy::Channel::Terminal,
             wall: WallMs(1),
+            nonce: None,
         });
     });
     run
@@ -308,4 +310,29 @@ pub(super) fn answered_with(status: u16) -> Told {
     let envelope = connected(&hub).execute(&catching(expression));
     let ended = hub.run(["exec", &format!("return await {expression}")]);
     caught(&hub, &envelope).and(&hub, &ended.stderr, ended.status)
+}
+
+/// A source whose answer carries what stands on every approval page of this hub.
+pub(super) fn approval_surface() -> Told {
+    let hub = TestHub::new();
+    let settings = std::fs::read_to_string(hub.store().join("hub.json")).expect("settings");
+    let settings: Settings = serde_json::from_str(&settings).expect("settings");
+    let shows = format!("ON_THE_PAGE_{}=1", settings.page_mark());
+    let words = ["add", "--accept", "--namespace", "odd", "--env", &shows].map(str::to_owned);
+    let server = [env!("CARGO_BIN_EXE_sim"), "awkward"].map(str::to_owned);
+    hub.ok(words.into_iter().chain(server));
+    crate::awkward::allow_all(&hub);
+    let envelope = connected(&hub).execute(&catching("odd.env()"));
+    let ended = hub.run(["exec", "return await odd.env()"]);
+    caught(&hub, &envelope).and(&hub, &ended.stderr, ended.status)
+}
+
+/// A client answers a question that nobody asked it.
+pub(super) fn bad_approval_state() -> Told {
+    let hub = TestHub::new();
+    let mut client = hub.serve();
+    client.stateless();
+    let arguments = json!({ "code": "return 1" });
+    let forged = json!({ "name": "execute", "arguments": arguments, "requestState": "forged" });
+    Told::by(&hub, &client.request("tools/call", forged)["result"])
 }

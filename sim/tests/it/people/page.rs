@@ -1,0 +1,1 @@
+//! The approval page over the real binary, spoken to byte by byte.
