@@ -1,5 +1,6 @@
 //! People decide, on every channel: their client's own prompt, the approval page, a terminal.
 
+mod chromium;
 mod page;
 mod prompt;
 

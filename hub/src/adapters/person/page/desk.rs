@@ -143,6 +143,8 @@ pub struct Desk {
     /// Event streams that are open.
     streams: usize,
     incoming: BTreeMap<RunId, VecDeque<Incoming>>,
+    /// Counts changes of what is drawn.
+    version: u64,
 }
 
 impl Desk {
@@ -163,7 +165,14 @@ impl Desk {
             opened: None,
             streams: 0,
             incoming: BTreeMap::new(),
+            version: 0,
         }
+    }
+
+    /// Which state of things is drawn: a page that was drawn under another is old.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     fn origin(&self) -> String {
@@ -175,10 +184,13 @@ impl Desk {
         let id = &waiting.record.id;
         match self.runs.iter_mut().find(|shown| shown.waiting.record.id == *id) {
             Some(shown) => {
+                let same = shown.waiting == *waiting && shown.stage == Stage::Waits;
+                self.version += u64::from(!same);
                 shown.waiting = waiting.clone();
                 shown.stage = Stage::Waits;
             }
             None => {
+                self.version += 1;
                 let (stage, notes) = (Stage::Waits, Vec::new());
                 self.runs.push(Shown { waiting: waiting.clone(), stage, notes });
                 self.forget_old();
@@ -211,6 +223,7 @@ impl Desk {
                 Some(envelope) => Stage::Ended(Box::new(envelope.clone())),
                 None => Stage::Gone,
             };
+            self.version += 1;
         }
     }
 
@@ -279,6 +292,7 @@ impl Desk {
             && shown.notes.last() != Some(&note)
         {
             shown.notes.push(note);
+            self.version += 1;
         }
     }
 
@@ -382,7 +396,8 @@ impl Desk {
         self.drawn.retain(|digest, _| drawn.contains_key(digest));
         self.drawn.extend(drawn.keys().map(|digest| (*digest, now.tick)));
         let csrf = self.session.as_ref().map(|session| session.csrf.clone()).unwrap_or_default();
-        let view = html::View { path: &self.path, csrf: &csrf, mark: &self.mark, now: now.wall };
+        let (path, mark, version) = (&self.path, &self.mark, self.version);
+        let view = html::View { path, csrf: &csrf, mark, version, now: now.wall };
         page(200, html::page(&view, &self.runs))
     }
 

@@ -27,6 +27,7 @@ pub(super) struct View<'a> {
     pub(super) path: &'a str,
     pub(super) csrf: &'a str,
     pub(super) mark: &'a str,
+    pub(super) version: u64,
     pub(super) now: WallMs,
 }
 
@@ -52,7 +53,8 @@ pub(super) fn page(view: &View<'_>, runs: &[Shown]) -> String {
             p { "Mark of this page: " code { (view.mark) } ". What a tool answers with this mark in it is withheld, so that no tool reads this page to an agent." }
         }
     };
-    document(view.path, &format!("{title} · capabilities · {}", view.mark), &body)
+    let title = format!("{title} · capabilities · {}", view.mark);
+    document(view.path, &title, Some(view.version), &body)
 }
 
 /// A page with nothing but a reason on it.
@@ -63,10 +65,11 @@ pub(super) fn closed(path: &str, why: &str) -> String {
         p { "You can always decide in your own terminal:" }
         pre { "capabilities hub approve" }
     };
-    document(path, "Not here · capabilities", &body)
+    document(path, "Not here · capabilities", None, &body)
 }
 
-fn document(path: &str, title: &str, body: &Markup) -> String {
+fn document(path: &str, title: &str, version: Option<u64>, body: &Markup) -> String {
+    let events = version.map(|_| format!("{path}events"));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -79,7 +82,7 @@ fn document(path: &str, title: &str, body: &Markup) -> String {
                 link rel="stylesheet" href=(format!("{path}page.css"));
                 script src=(format!("{path}page.js")) defer {}
             }
-            body data-events=(format!("{path}events")) {
+            body data-events=[events] data-version=[version] {
                 main { (body) }
                 p #ended role="status" hidden {
                     "The hub that opened this page has ended. Decide in your own terminal: "
@@ -102,7 +105,7 @@ fn run(view: &View<'_>, shown: &Shown) -> Markup {
         section.run aria-labelledby=(id) {
             h2 #(id) { "Run " code { (id) } }
             @if !shown.notes.is_empty() {
-                ul.notes role="status" { @for note in &shown.notes { li { (note) } } }
+                div.notes role="status" { @for note in &shown.notes { p { (note) } } }
             }
             @match &shown.stage {
                 Stage::Waits if shown.waiting.questions.is_empty() => {
@@ -142,13 +145,15 @@ fn decision(view: &View<'_>, run: &RunId, group: &[&Question]) -> Markup {
             @if !first.says.is_empty() {
                 p.says { "The tool says of itself: " q { (visible(&first.says, false)) } }
             }
-            p { "It asks because " (words::why(first)) "." }
+            p {
+                "It asks because " (words::why(first)) ". "
+                span.expires { "Open for " (words::open_for(first, view.now)) "." }
+            }
             @if !first.changes.is_empty() {
                 ul.changes { @for change in &first.changes { li { (visible(change, false)) } } }
             }
             @for question in group { (call(view, run, question, many > 1)) }
             (form(view, run, group, whole))
-            p.expires { "Open for " (words::open_for(first, view.now)) "." }
         }
     }
 }
@@ -243,13 +248,15 @@ fn program(shown: &Shown) -> Markup {
             pre.code tabindex="0" role="region" aria-label=(label) {
                 @for (at, line) in lines {
                     @let waits = waits_at(at + 1);
+                    @let number = format!("{:>4}  ", at + 1);
                     @if waits.is_empty() {
-                        span.number aria-hidden="true" { (format!("{:>4}  ", at + 1)) } (visible(line, true)) "\n"
+                        span.number aria-hidden="true" { (number) } (visible(line, true)) "\n"
                     } @else {
+                        span.waits { "   ↓  " (waits.join(", ")) @if waits.len() == 1 { " waits here" } @else { " wait here" } }
+                        "\n"
                         mark {
-                            span.number aria-hidden="true" { (format!("{:>4}  ", at + 1)) }
+                            span.number aria-hidden="true" { (number) }
                             (visible(line, true))
-                            span.waits { "  ← " (waits.join(", ")) " waits here" }
                         }
                         "\n"
                     }

@@ -19,12 +19,11 @@
   document.addEventListener('visibilitychange', () => { if (!document.hidden) wake(); });
 
   const ended = document.getElementById('ended');
+  if (!body.dataset.events) return;
   const events = new EventSource(body.dataset.events);
-  let drawn = null;
   events.addEventListener('open', () => { ended.hidden = true; });
   events.addEventListener('error', () => { ended.hidden = false; });
   events.addEventListener('message', (event) => {
-    if (drawn === null) drawn = event.data;
-    else if (event.data !== drawn) location.reload();
+    if (event.data !== body.dataset.version) location.reload();
   });
 })();

@@ -245,7 +245,7 @@ impl<S: Secrets, C: Clock, E: Entropy> Inner<S, C, E> {
         let now = self.clock.tick();
         self.with(|desk| desk.count_stream(true, now));
         let changes = self.changes.subscribe();
-        let stream = Listening { inner: self, changes, first: true };
+        let stream = Listening { inner: self, changes, told: None };
         StreamBody::new(futures::stream::unfold(stream, |mut stream| async move {
             let text = stream.next().await?;
             Some((Ok(Frame::data(Bytes::from(text))), stream))
@@ -260,20 +260,24 @@ type Answer = BoxBody<Bytes, Infallible>;
 struct Listening<S: Secrets, C: Clock, E: Entropy> {
     inner: Arc<Inner<S, C, E>>,
     changes: watch::Receiver<u64>,
-    first: bool,
+    /// The version told last.
+    told: Option<u64>,
 }
 
 impl<S: Secrets, C: Clock, E: Entropy> Listening<S, C, E> {
     async fn next(&mut self) -> Option<String> {
-        if !std::mem::take(&mut self.first) {
+        loop {
+            self.changes.borrow_and_update();
+            let version = self.inner.with(|desk| desk.version())?;
+            if self.told.replace(version) != Some(version) {
+                return Some(format!("data: {version}\n\n"));
+            }
             tokio::select! {
                 biased;
                 changed = self.changes.changed() => changed.ok()?,
                 () = tokio::time::sleep(STREAM_SIGN_EVERY) => return Some(": here\n\n".to_owned()),
             }
         }
-        let count = self.changes.borrow_and_update();
-        Some(format!("data: {}\n\n", *count))
     }
 }
 

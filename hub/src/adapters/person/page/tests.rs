@@ -327,7 +327,7 @@ fn the_page_says_everything_and_escapes_it() {
         "slack.post",
         "Post &lt;script&gt;alert(1)&lt;/script&gt;.",
         "await &lt;b&gt;.two();",
-        "← c1, c3, c7 waits here",
+        "↓  c1, c3, c7 wait here",
         "It asks because the tool does not declare itself read-only.",
         "description: was &quot;a&quot;, is &quot;b&quot;",
         "12 more bytes are not shown",
