@@ -3,6 +3,7 @@
 mod chromium;
 mod page;
 mod prompt;
+mod sdk;
 
 use crate::support::{TestHub, until};
 use serde_json::Value;

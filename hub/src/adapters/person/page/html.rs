@@ -5,6 +5,7 @@ use crate::adapters::person::words;
 use crate::model::envelope::{CallLine, Envelope, EnvelopeStatus};
 use crate::model::ids::RunId;
 use crate::model::journal::Question;
+use crate::model::json::cut;
 use crate::model::time::WallMs;
 use crate::model::visible::{one_line, visible};
 use maud::{DOCTYPE, Markup, html};
@@ -19,6 +20,8 @@ pub(super) const NOT_YOURS: &str =
 const UNFOLDED_BYTES: usize = 1_200;
 /// Lines of them.
 const UNFOLDED_LINES: usize = 24;
+/// Bytes that are not folded away alone.
+const FOLDED_BYTES_MIN: usize = 120;
 /// Bytes of a result that are shown.
 const RESULT_BYTES: usize = 4_000;
 
@@ -45,7 +48,7 @@ pub(super) fn page(view: &View<'_>, runs: &[Shown]) -> String {
     let body = html! {
         h1 { (heading) }
         @if open > 0 {
-            p { "Code that an agent wrote asks to do this. None of it has happened yet." }
+            p { "Code that an agent wrote asks for them. None of them has happened yet." }
         }
         @for shown in waiting { (run(view, shown)) }
         @for shown in over.iter().rev() { (run(view, shown)) }
@@ -170,7 +173,7 @@ fn call(view: &View<'_>, run: &RunId, question: &Question, alone: bool) -> Marku
             pre.arguments { (shown) }
             @if !folded.is_empty() {
                 details {
-                    summary { (folded.lines().count()) " more lines of it" }
+                    summary { "The rest of it: " (folded.len()) " bytes" }
                     pre.arguments { (folded) }
                 }
             }
@@ -304,15 +307,17 @@ fn outcome(envelope: &Envelope) -> Markup {
         }
     });
     html! {
-        p.state { (how) }
-        @if let Some(error) = &envelope.error {
-            p { (visible(&error.to_string(), true)) }
+        div.state {
+            p { (how) }
+            @if let Some(error) = &envelope.error {
+                p { (visible(&error.to_string(), true)) }
+            }
+            @for notice in &envelope.notices { p { (visible(notice, true)) } }
         }
-        @for notice in &envelope.notices { p { (visible(notice, true)) } }
         @if let Some(result) = result {
             details {
                 summary { "What it returned" }
-                pre.arguments { (visible(crate::model::json::cut(&result, RESULT_BYTES), true)) }
+                pre.arguments { (visible(cut(&result, RESULT_BYTES), true)) }
                 @if result.len() > RESULT_BYTES { p { "The rest is not shown." } }
             }
         }
@@ -322,14 +327,13 @@ fn outcome(envelope: &Envelope) -> Markup {
 
 /// The beginning of a long text, and the rest.
 fn fold(text: &str) -> (&str, &str) {
-    let mut end = 0;
-    for (at, line) in text.split_inclusive('\n').enumerate() {
-        if at >= UNFOLDED_LINES || end + line.len() > UNFOLDED_BYTES && end > 0 {
-            return (text.get(..end).unwrap_or(text), text.get(end..).unwrap_or(""));
-        }
-        end += line.len();
+    let lines: usize = text.split_inclusive('\n').take(UNFOLDED_LINES).map(str::len).sum();
+    let end = cut(text, lines.min(UNFOLDED_BYTES)).len();
+    // What would be folded is not worth it.
+    if text.len() - end < FOLDED_BYTES_MIN {
+        return (text, "");
     }
-    (text, "")
+    text.split_at(end)
 }
 
 #[cfg(test)]
@@ -337,18 +341,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_folded_at_a_line_and_loses_nothing() {
+    fn a_long_text_is_folded_and_loses_nothing() {
         let lines = |count: usize| "a line\n".repeat(count);
         for (text, unfolded) in [
             (String::new(), 0),
-            (lines(24), 24),
-            (lines(100), 24),
-            (format!("{}\nb", "x".repeat(5_000)), 1),
-            (format!("{{\n{}\n}}", "x".repeat(5_000)), 1),
+            (lines(24), 168),
+            (lines(26), 182),
+            (lines(100), 168),
+            (format!("{}\nb", "x".repeat(5_000)), 1_200),
+            (format!("{{\n{}\n}}", "é".repeat(5_000)), 1_200),
         ] {
             let (shown, folded) = fold(&text);
             assert_eq!(format!("{shown}{folded}"), text);
-            assert_eq!(shown.lines().count(), unfolded);
+            assert_eq!(shown.len(), unfolded);
         }
     }
 }
