@@ -2,9 +2,11 @@
 
 use crate::fakes::{SimLock, SimPerson, SimPorts, SimSources, SimStore};
 use crate::world::{Maker, Process};
-use hub::model::answer::RefusedAnswer;
+use hub::core::approvals::Answer;
+use hub::model::answer::{NotDecided, RefusedAnswer};
 use hub::model::call::UpstreamResult;
 use hub::model::digest::Digest;
+use hub::model::envelope::Envelope;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
 use hub::model::journal::Entry;
@@ -12,10 +14,13 @@ use hub::model::policy::{Channel, Choice, Policy};
 use hub::model::run::{RunRecord, RunStatus};
 use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
 use hub::model::time::{Tick, WallMs};
+use hub::ports::person::{
+    Client, ClientResponse, Forged, Incoming, Person, Prompt, Reached, ReadResponse, Waiting,
+};
 use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
 use hub::ports::store::{LockName, Store, StoreError};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How a part betrays the hub.
@@ -29,6 +34,18 @@ pub enum Betrayal {
     NeverSyncs,
     /// A call whose answer was lost is sent again.
     RetriesLost,
+    /// The number that makes a client's answer good once is checked and never written down.
+    ForgetsNonces,
+    /// Arguments are completed after their digest was taken.
+    FillsDefaults,
+    /// An answer for the rest of a run counts for the tool on another connection.
+    GrantsAnyConnection,
+    /// Questions stay open for ever.
+    NeverExpires,
+    /// What a person forbids is read once, when the process begins.
+    ReadsPoliciesOnce,
+    /// An answer within a second is taken for a person's.
+    BelievesFast,
 }
 
 /// Makes processes with a part that betrays them.
@@ -39,10 +56,10 @@ impl Maker for Broken {
     type Ports = SimPorts<BrokenStore, BrokenSources, SimPerson>;
 
     fn ports(&self, p: &Process<'_>) -> Self::Ports {
-        let store =
-            BrokenStore { inner: p.disk.store(p.faults.clone(), p.history.clone()), how: self.0 };
+        let store = p.disk.store(p.faults.clone(), p.history.clone());
+        let store = BrokenStore::new(store, Some(self.0));
         let sources = SimSources::new(p.upstreams.clone(), p.faults.clone());
-        let sources = BrokenSources { inner: sources, how: self.0 };
+        let sources = BrokenSources::new(sources, Some(self.0));
         SimPorts::new(p.seed, p.number, store, sources, p.person.clone())
     }
 }
@@ -51,30 +68,68 @@ impl Maker for Broken {
 #[derive(Debug)]
 pub struct BrokenStore {
     inner: SimStore,
-    how: Betrayal,
+    how: Option<Betrayal>,
+    policies: Mutex<BTreeMap<SourceId, SourcePolicy>>,
 }
 
 impl BrokenStore {
+    /// A store that betrays the hub like this, or not at all.
+    #[must_use]
+    pub fn new(inner: SimStore, how: Option<Betrayal>) -> BrokenStore {
+        BrokenStore { inner, how, policies: Mutex::default() }
+    }
+
+    /// An entry as the hub is made to read it.
+    fn read(&self, entry: Entry) -> Entry {
+        match (self.how, entry) {
+            (Some(Betrayal::NeverExpires), Entry::Question(mut question)) => {
+                question.expires = WallMs(u64::MAX);
+                Entry::Question(question)
+            }
+            (_, entry) => entry,
+        }
+    }
+
+    /// An answer for the rest of the run, stretched over every question about the tool.
+    async fn stretched(&self, run: &RunId, entries: &mut [Entry]) -> Result<(), StoreError> {
+        if self.how != Some(Betrayal::GrantsAnyConnection) {
+            return Ok(());
+        }
+        let journal = self.inner.journal(run).await?;
+        let mut questions = BTreeMap::new();
+        for entry in &journal {
+            if let Entry::Question(question) = entry {
+                questions.insert(question.seq, question.binding.tool.clone());
+            }
+        }
+        for entry in entries {
+            if let Entry::Decided { seqs, choice: Choice::Run, .. } = entry {
+                let tool = seqs.first().and_then(|seq| questions.get(seq)).cloned();
+                let same = questions.iter().filter(|(_, known)| Some(*known) == tool.as_ref());
+                *seqs = same.map(|(seq, _)| *seq).collect();
+            }
+        }
+        Ok(())
+    }
+
     fn stored(&self, entry: &Entry) -> Entry {
         // Something that changes nothing, so that the journal keeps its length.
         let nothing = || Entry::Resumed { build: String::new(), wall: WallMs(0) };
         match (self.how, entry) {
-            (Betrayal::ForgetsSent, Entry::Sent { .. }) => nothing(),
+            (Some(Betrayal::ForgetsSent), Entry::Sent { .. }) => nothing(),
+            (Some(Betrayal::ForgetsNonces), Entry::Decided { seqs, choice, channel, wall, .. }) => {
+                let (seqs, nonce) = (seqs.clone(), None);
+                Entry::Decided { seqs, choice: *choice, channel: *channel, wall: *wall, nonce }
+            }
             // The pause that follows its questions turns into their answer.
-            (Betrayal::ForgesDecisions, Entry::Paused { .. }) => Entry::Decided {
+            (Some(Betrayal::ForgesDecisions), Entry::Paused { .. }) => Entry::Decided {
                 seqs: (1..200).map(hub::model::call::Seq).collect(),
                 choice: Choice::Once,
                 channel: Channel::Page,
                 wall: WallMs(0),
                 nonce: None,
             },
-            (
-                Betrayal::ForgesDecisions
-                | Betrayal::ForgetsSent
-                | Betrayal::NeverSyncs
-                | Betrayal::RetriesLost,
-                other,
-            ) => other.clone(),
+            (_, other) => other.clone(),
         }
     }
 }
@@ -89,8 +144,9 @@ impl Store for BrokenStore {
         entries: &[Entry],
         durable: bool,
     ) -> Result<(), StoreError> {
-        let entries: Vec<Entry> = entries.iter().map(|entry| self.stored(entry)).collect();
-        let durable = durable && self.how != Betrayal::NeverSyncs;
+        let mut entries: Vec<Entry> = entries.iter().map(|entry| self.stored(entry)).collect();
+        self.stretched(run, &mut entries).await?;
+        let durable = durable && self.how != Some(Betrayal::NeverSyncs);
         self.inner.append(run, after, &entries, durable).await
     }
 
@@ -126,7 +182,12 @@ impl Store for BrokenStore {
         self.inner.write_manifest(source, manifest).await
     }
     async fn policy(&self, source: &SourceId) -> SourcePolicy {
-        self.inner.policy(source).await
+        let now = self.inner.policy(source).await;
+        if self.how != Some(Betrayal::ReadsPoliciesOnce) {
+            return now;
+        }
+        let mut known = self.policies.lock().expect("not poisoned");
+        known.entry(source.clone()).or_insert(now).clone()
     }
     async fn write_policy(&self, source: &SourceId, policy: &Policy) -> Result<(), StoreError> {
         self.inner.write_policy(source, policy).await
@@ -147,7 +208,8 @@ impl Store for BrokenStore {
         self.inner.write_status(run, status).await
     }
     async fn journal(&self, run: &RunId) -> Result<Vec<Entry>, StoreError> {
-        self.inner.journal(run).await
+        let entries = self.inner.journal(run).await?;
+        Ok(entries.into_iter().map(|entry| self.read(entry)).collect())
     }
     async fn journal_bytes(&self, run: &RunId) -> u64 {
         self.inner.journal_bytes(run).await
@@ -168,7 +230,11 @@ impl Store for BrokenStore {
         self.inner.remove_run(run).await
     }
     async fn refuse(&self, run: &RunId, refused: &RefusedAnswer) -> Result<(), StoreError> {
-        self.inner.refuse(run, refused).await
+        let mut refused = refused.clone();
+        if self.how == Some(Betrayal::ForgetsNonces) {
+            refused.nonce = None;
+        }
+        self.inner.refuse(run, &refused).await
     }
     async fn refused(&self, run: &RunId) -> Result<Vec<RefusedAnswer>, StoreError> {
         self.inner.refused(run).await
@@ -188,7 +254,15 @@ impl Store for BrokenStore {
 #[derive(Debug)]
 pub struct BrokenSources {
     inner: SimSources,
-    how: Betrayal,
+    how: Option<Betrayal>,
+}
+
+impl BrokenSources {
+    /// Sources that betray the hub like this, or not at all.
+    #[must_use]
+    pub fn new(inner: SimSources, how: Option<Betrayal>) -> BrokenSources {
+        BrokenSources { inner, how }
+    }
 }
 
 impl Sources for BrokenSources {
@@ -197,9 +271,15 @@ impl Sources for BrokenSources {
         source: &SourceRecord,
         call: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
-        match self.inner.call(source, call).await {
-            Err(CallError::Lost(_)) if self.how == Betrayal::RetriesLost => {
-                self.inner.call(source, call).await
+        let mut call = call.clone();
+        if self.how == Some(Betrayal::FillsDefaults)
+            && let Some(members) = call.arguments.as_object_mut()
+        {
+            members.insert("loud".to_owned(), true.into());
+        }
+        match self.inner.call(source, &call).await {
+            Err(CallError::Lost(_)) if self.how == Some(Betrayal::RetriesLost) => {
+                self.inner.call(source, &call).await
             }
             other => other,
         }
@@ -220,5 +300,56 @@ impl Sources for BrokenSources {
 
     async fn close_all(&self) {
         self.inner.close_all().await;
+    }
+}
+
+/// A person's channels that betray the hub in one way and are honest in all others.
+#[derive(Debug)]
+pub struct BrokenPerson<H> {
+    inner: H,
+    how: Option<Betrayal>,
+}
+
+impl<H> BrokenPerson<H> {
+    /// Channels that betray the hub like this, or not at all.
+    #[must_use]
+    pub fn new(inner: H, how: Option<Betrayal>) -> BrokenPerson<H> {
+        BrokenPerson { inner, how }
+    }
+}
+
+impl<H: Person> Person for BrokenPerson<H> {
+    async fn publish(&self, waiting: &Waiting) -> Reached {
+        self.inner.publish(waiting).await
+    }
+
+    async fn next_answer(&self, run: &RunId) -> Option<Incoming> {
+        self.inner.next_answer(run).await
+    }
+
+    async fn tell(&self, run: &RunId, answer: &Answer, outcome: Result<(), NotDecided>) {
+        self.inner.tell(run, answer, outcome).await;
+    }
+
+    async fn withdraw(&self, run: &RunId, ended: Option<&Envelope>) {
+        self.inner.withdraw(run, ended).await;
+    }
+
+    async fn prompt(&self, waiting: &Waiting, client: &Client) -> Option<Prompt> {
+        self.inner.prompt(waiting, client).await
+    }
+
+    async fn read_response(
+        &self,
+        response: &ClientResponse,
+        client: &Client,
+    ) -> Result<ReadResponse, Forged> {
+        let mut read = self.inner.read_response(response, client).await?;
+        if self.how == Some(Betrayal::BelievesFast) {
+            for slip in read.answers.iter_mut().filter_map(|answer| answer.slip.as_mut()) {
+                slip.sent = WallMs(0);
+            }
+        }
+        Ok(read)
     }
 }

@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod fakes;
 pub mod figures;
 pub mod oracles;
+pub mod people;
 pub mod probe;
 pub mod seed;
 pub mod server;

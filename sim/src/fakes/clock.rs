@@ -5,7 +5,7 @@ use hub::ports::clock::Clock;
 use tokio::time::Instant;
 
 /// Where every simulation's wall clock starts: noon of some day.
-pub(super) const WALL_START: WallMs = WallMs(1_800_000_000_000);
+pub const WALL_START: WallMs = WallMs(1_800_000_000_000);
 
 /// A clock on the runtime's own time, which a test may pause.
 #[derive(Debug, Clone, Copy)]

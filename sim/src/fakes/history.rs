@@ -3,6 +3,7 @@
 use hub::model::ids::RunId;
 use hub::model::journal::Entry;
 use hub::model::policy::Choice;
+use hub::model::time::WallMs;
 use std::sync::{Arc, Mutex};
 
 /// One thing the world saw.
@@ -32,6 +33,13 @@ pub enum Seen {
         seq: u32,
         /// What they chose.
         choice: Choice,
+        /// When, where the world knows.
+        wall: Option<WallMs>,
+    },
+    /// The person forbade a tool while nothing of it was on its way.
+    Forbidden {
+        /// The tool's own name.
+        tool: String,
     },
     /// A question was put to the person.
     Published {

@@ -10,7 +10,7 @@ mod secrets;
 mod sources;
 mod store;
 
-pub use clock::SimClock;
+pub use clock::{SimClock, WALL_START};
 pub use entropy::SimEntropy;
 pub use faults::{Crash, Faults};
 pub use history::{History, Seen};

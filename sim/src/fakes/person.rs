@@ -79,7 +79,8 @@ impl Person for SimPerson {
             *given += 1;
             choice
         };
-        self.inner.history.see(Seen::Answered { run: run.clone(), seq: question.seq.0, choice });
+        let (run, seq) = (run.clone(), question.seq.0);
+        self.inner.history.see(Seen::Answered { run, seq, choice, wall: None });
         Some(Incoming::Answer(Answer {
             seq: question.seq,
             binding: question.binding,

@@ -67,8 +67,21 @@ impl<S, U, H> SimPorts<S, U, H> {
     pub fn new(seed: Seed, process: u32, store: S, sources: U, person: H) -> Self {
         // Every process starts a minute after the one before.
         let wall = WALL_START.plus(u64::from(process) * 60_000);
+        SimPorts::with(SimClock::new(wall), seed, process, store, sources, person)
+    }
+
+    /// As [`SimPorts::new`], with a clock that other processes of the same moment share.
+    #[must_use]
+    pub fn with(
+        clock: SimClock,
+        seed: Seed,
+        process: u32,
+        store: S,
+        sources: U,
+        person: H,
+    ) -> Self {
         SimPorts {
-            clock: SimClock::new(wall),
+            clock,
             entropy: SimEntropy::new(seed, process),
             store,
             secrets: SimSecrets::default(),

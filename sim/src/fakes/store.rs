@@ -82,6 +82,16 @@ impl SimStore {
         disk.policies.insert(source.clone(), SourcePolicy::Broken(what.to_owned()));
     }
 
+    /// Gives a source connections, of which the first is the default.
+    pub fn connect(&self, source: &SourceId, names: &[&str]) {
+        let names: Vec<_> =
+            names.iter().map(|name| name.parse().expect("the name of a connection")).collect();
+        let mut disk = self.lock_disk();
+        disk.generation += 1;
+        let default = names.first().cloned();
+        disk.connections.insert(source.clone(), Connections { names, default });
+    }
+
     async fn change<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
         self.faults
             .effect(|| {

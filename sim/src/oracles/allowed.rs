@@ -2,20 +2,26 @@
 
 use super::{Calls, Oracle};
 use crate::fakes::Seen;
-use hub::model::call::Seq;
-use hub::model::digest::Digest;
+use hub::model::call::{Binding, Seq};
 use hub::model::journal::{Entry, Verdict};
-use hub::model::names::ToolRef;
-use hub::model::policy::{Choice, Effect};
+use hub::model::names::{ConnectionName, ToolRef};
+use hub::model::policy::{Because, Choice, Effect};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What an answer for the rest of a run covers: the tool on the connection that was shown.
+type Granted = (ToolRef, Option<ConnectionName>);
+
+fn granted(binding: &Binding) -> Granted {
+    (binding.tool.clone(), binding.connection.clone())
+}
 
 /// A write reaches its server only if policy allowed that call, or a person allowed it or its tool.
 #[derive(Debug, Default)]
 pub struct AllowOnRecord {
     calls: Calls,
     allowed: BTreeSet<Seq>,
-    asked: BTreeMap<Seq, (ToolRef, Digest)>,
-    granted: BTreeSet<ToolRef>,
+    asked: BTreeMap<Seq, Granted>,
+    granted: BTreeSet<Granted>,
 }
 
 impl Oracle for AllowOnRecord {
@@ -32,7 +38,7 @@ impl Oracle for AllowOnRecord {
             }
             Seen::Reached { tool, write: true, arguments } => {
                 let fine = self.calls.with(tool, arguments).any(|(seq, binding)| {
-                    self.allowed.contains(&seq) || self.granted.contains(&binding.tool)
+                    self.allowed.contains(&seq) || self.granted.contains(&granted(binding))
                 });
                 if fine {
                     Ok(())
@@ -43,6 +49,7 @@ impl Oracle for AllowOnRecord {
             Seen::Reached { write: false, .. }
             | Seen::Answered { .. }
             | Seen::Published { .. }
+            | Seen::Forbidden { .. }
             | Seen::Crashed
             | Seen::Started => Ok(()),
         }
@@ -52,24 +59,24 @@ impl Oracle for AllowOnRecord {
 impl AllowOnRecord {
     fn note(&mut self, entry: &Entry) {
         match entry {
+            // A rule or a review allows by itself; that a person did is looked up, not believed.
             Entry::Asked { seq, verdict: Verdict::Ruled(ruling), .. }
-                if ruling.effect == Effect::Allow =>
+                if ruling.effect == Effect::Allow
+                    && !ruling.because.contains(&Because::RunGrant)
+                    && !ruling.because.contains(&Because::Decision) =>
             {
                 self.allowed.insert(*seq);
             }
             Entry::Question(question) => {
-                self.asked.insert(
-                    question.seq,
-                    (question.binding.tool.clone(), question.binding.arguments),
-                );
+                self.asked.insert(question.seq, granted(&question.binding));
             }
             Entry::Decided { seqs, choice, .. } if *choice != Choice::Deny => {
                 for seq in seqs {
                     self.allowed.insert(*seq);
                     if matches!(choice, Choice::Run | Choice::Always)
-                        && let Some((tool, _)) = self.asked.get(seq)
+                        && let Some(shown) = self.asked.get(seq)
                     {
-                        self.granted.insert(tool.clone());
+                        self.granted.insert(shown.clone());
                     }
                 }
             }

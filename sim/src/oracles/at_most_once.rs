@@ -41,9 +41,11 @@ impl Oracle for AtMostOnce {
                 }
                 Ok(())
             }
-            Seen::Answered { .. } | Seen::Published { .. } | Seen::Crashed | Seen::Started => {
-                Ok(())
-            }
+            Seen::Answered { .. }
+            | Seen::Published { .. }
+            | Seen::Forbidden { .. }
+            | Seen::Crashed
+            | Seen::Started => Ok(()),
         }
     }
 }

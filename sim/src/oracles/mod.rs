@@ -2,11 +2,13 @@
 
 mod allowed;
 mod at_most_once;
+mod deny_wins;
 mod only_a_person;
 mod sent_before_call;
 
 pub use allowed::AllowOnRecord;
 pub use at_most_once::AtMostOnce;
+pub use deny_wins::DenyWins;
 pub use only_a_person::OnlyAPerson;
 pub use sent_before_call::SentBeforeCall;
 
@@ -35,6 +37,7 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::new(AtMostOnce::default()),
         Box::new(SentBeforeCall::default()),
         Box::new(AllowOnRecord::default()),
+        Box::new(DenyWins::default()),
     ]
 }
 

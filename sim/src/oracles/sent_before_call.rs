@@ -37,6 +37,7 @@ impl Oracle for SentBeforeCall {
             Seen::Reached { write: false, .. }
             | Seen::Answered { .. }
             | Seen::Published { .. }
+            | Seen::Forbidden { .. }
             | Seen::Crashed
             | Seen::Started => Ok(()),
         }

@@ -4,6 +4,7 @@ mod chromium;
 mod page;
 mod prompt;
 mod sdk;
+mod worlds;
 
 use crate::support::{TestHub, until};
 use serde_json::Value;
