@@ -93,14 +93,17 @@ impl<P: Ports> Hub<P> {
         Ok(if left.is_empty() { Decided::All } else { Decided::Some })
     }
 
-    /// The next answer about a run that this process shows to its person, heard; `false` when no more
-    /// will come.
-    pub(super) async fn hear_next(&self, run: &RunId) -> bool {
-        let Some(incoming) = self.ports().person().next_answer(run).await else { return false };
-        if let Err(error) = self.take_in(run, &incoming).await {
+    /// What arrives next about a run that this process shows to its person; `None` when no more will come.
+    /// Dropped before it completes, it has taken nothing.
+    pub(super) async fn next_incoming(&self, run: &RunId) -> Option<Incoming> {
+        self.ports().person().next_answer(run).await
+    }
+
+    /// Hears what arrived. Not to be dropped half-way: it is taken already.
+    pub(super) async fn hear_incoming(&self, run: &RunId, incoming: &Incoming) {
+        if let Err(error) = self.take_in(run, incoming).await {
             tracing::warn!(%error, %run, "an answer could not be recorded; the question stays open");
         }
-        true
     }
 
     /// Reads a client's response and records what in it is a person's answer.

@@ -154,13 +154,18 @@ impl<P: Ports> Hub<P> {
         loop {
             let asks_itself = self.watched().reach(&record.id) == Reach::Caller;
             let look = clock.tick().after(LOOK_EVERY);
-            tokio::select! {
+            let incoming = tokio::select! {
                 biased;
-                more = self.hear_next(&record.id), if hears && !asks_itself => {
-                    hears = more;
-                    seen = None;
+                incoming = self.next_incoming(&record.id), if hears && !asks_itself => {
+                    hears = incoming.is_some();
+                    incoming
                 }
-                () = clock.sleep_until(look) => {}
+                () = clock.sleep_until(look) => None,
+            };
+            if let Some(incoming) = incoming {
+                // Outside of the choice above: an answer that was taken is recorded, however long that takes.
+                self.hear_incoming(&record.id, &incoming).await;
+                seen = None;
             }
             if self.is_ending() {
                 return None;

@@ -27,7 +27,7 @@ fn found() -> Option<PathBuf> {
         names.iter().map(|name| folder.join(name)).find(|program| program.is_file())
     });
     if found.is_none() {
-        eprintln!("skipped: there is no Chromium here; run scripts/browser");
+        eprintln!("skipped: there is no Chromium here; run scripts/packages");
     }
     found
 }
@@ -197,8 +197,9 @@ impl Tab {
 
     /// What the rules of axe-core find, a line each.
     pub(super) async fn findings(&self, rules: &str) -> Vec<String> {
-        self.js(rules).await;
-        let found = self.js("axe.run(document).then((r) => r.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target).join(' ')}`))").await;
+        // In one: the page may be drawn anew in between.
+        let run = "axe.run(document).then((r) => r.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target).join(' ')}`))";
+        let found = self.js(&format!("{rules};\n{run}")).await;
         let found = found.as_array().cloned().expect("a list");
         found.iter().filter_map(|line| Some(line.as_str()?.to_owned())).collect()
     }

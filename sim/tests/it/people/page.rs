@@ -447,3 +447,44 @@ fn a_new_process_opens_a_page_for_a_run_that_lost_its_own() {
     assert_eq!(opens.resume(&run)["result"], "added: milk");
     assert_eq!(made(&opens.hub, "add_note").len(), 1);
 }
+
+/// The value of a field of the last form on a page.
+fn field<'p>(page: &'p str, name: &str) -> &'p str {
+    let form = page.rsplit("<form").next().expect("a form");
+    let after = form.split(&format!("name=\"{name}\" value=\"")).nth(1).expect("a field");
+    after.split('"').next().expect("a value")
+}
+
+#[test]
+fn an_answer_that_meets_a_locked_run_is_recorded_when_the_lock_is_free() {
+    let mut opens = Opens::new();
+    let (run, address) = opens.waits(POSTS);
+    let (host, path) = parts(&address);
+    let root = path.split("open?").next().expect("a path");
+    let get = |target: &str, cookie: &str| {
+        ask(host, &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}"), "")
+    };
+    let (_, head, _) = get(path, "x=y");
+    let cookie = head.split("set-cookie: ").nth(1).and_then(|rest| rest.split(';').next());
+    let cookie = cookie.expect("a cookie").to_owned();
+    let (_, _, page) = get(root, &cookie);
+    let drawn = std::time::Instant::now();
+    let lock = opens.hub.store().join("locks").join(format!("{run}.lock"));
+    let lock = std::fs::File::open(lock).expect("a lock");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    until("the page to be awake", || (drawn.elapsed() > Duration::from_millis(800)).then_some(()));
+    let body = format!(
+        "csrf={}&run={run}&shown={}&choice=once",
+        field(&page, "csrf"),
+        field(&page, "shown")
+    );
+    let post = format!(
+        "POST {root}decide HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: {cookie}\r\nContent-Type: application/x-www-form-urlencoded"
+    );
+    // It answers after a while, whether the answer is recorded by then or not.
+    assert_eq!(ask(host, &post, &body).0, 303);
+    assert_eq!(decided(&opens.hub, &run), Vec::<String>::new());
+    drop(lock);
+    assert_eq!(over(&opens.hub, &run), "completed");
+    assert_eq!(decided(&opens.hub, &run), ["once by page"]);
+}

@@ -3,6 +3,7 @@
 use super::{decided, made, over, refused};
 use crate::support::{Client, TestHub, until};
 use serde_json::{Value, json};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const POSTS: &str = "return await notes.addNote({ text: 'milk' })";
@@ -317,4 +318,80 @@ fn who_cannot_show_a_form_or_may_not_gets_the_envelope() {
     let next = execute(&mut client, &arguments);
     assert_eq!(envelope(&next)["status"], "awaiting_approval");
     assert_eq!(made(&hub, "add_note"), Vec::<Value>::new());
+}
+
+/// A session of its own with an unlocked keychain, or a locked one.
+fn with_keychain(hub: &TestHub, unlocked: bool) -> Option<Client> {
+    let there = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    };
+    if !there("dbus-run-session") || !there("gnome-keyring-daemon") {
+        eprintln!("skipped: there is no Secret Service here; run scripts/packages");
+        return None;
+    }
+    let unlock = if unlocked {
+        "printf secret | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1;"
+    } else {
+        ""
+    };
+    let script = format!(
+        "{unlock} gnome-keyring-daemon --start --components=secrets >/dev/null 2>&1; exec \"$@\""
+    );
+    let serve = hub.command(["serve", "--stdio"]);
+    let mut session = Command::new("dbus-run-session");
+    session.args(["--", "/bin/sh", "-c", &script, "sh"]);
+    session.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(_) if name == "DBUS_SESSION_BUS_ADDRESS" => session.env_remove(name),
+            Some(value) => session.env(name, value),
+            None => session.env_remove(name),
+        };
+    }
+    let mut client = Client::start(session);
+    client.with_forms();
+    Some(client)
+}
+
+#[test]
+fn the_key_is_kept_in_the_systems_keychain_and_a_locked_one_asks_on_the_page() {
+    let hub = TestHub::with_notes();
+    std::fs::create_dir_all(hub.file("home")).expect("a folder");
+    let file = hub.store().with_file_name(".env");
+    let Some(mut client) = with_keychain(&hub, true) else { return };
+    let arguments = json!({ "code": POSTS });
+    let (asks, since) = asked(&mut client, &arguments);
+    assert!(!file.exists(), "the key is in the keychain, not in {}", file.display());
+    client.close();
+    // Another session opens the same keychain: the state is good there, too.
+    let Some(mut later) = with_keychain(&hub, true) else { return };
+    think(since);
+    let ended = respond(&mut later, &arguments, &asks, &accept("once"));
+    assert_eq!(envelope(&ended)["result"], "added: milk");
+    later.close();
+    // Locked: no second key is made; the person is asked another way.
+    let Some(mut locked) = with_keychain(&hub, false) else { return };
+    let answer = execute(&mut locked, &arguments);
+    assert_eq!(envelope(&answer)["status"], "awaiting_approval", "{answer:#}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn without_a_keychain_the_key_is_in_a_file_that_only_its_owner_reads() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let hub = TestHub::with_notes();
+    let mut client = client(&hub);
+    asked(&mut client, &json!({ "code": POSTS }));
+    let file = hub.store().with_file_name(".env");
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).expect("text");
+    assert!(text.starts_with("CAPABILITIES_HUB_") && text.contains("_SIGNING_KEY="), "{text}");
+    // A key that was damaged is said to be, and no other is put in its place.
+    std::fs::write(&file, text.replace('=', "=*")).expect("written");
+    let mut other = super::prompt::client(&hub);
+    let answer = execute(&mut other, &json!({ "code": POSTS }));
+    assert_eq!(envelope(&answer)["status"], "awaiting_approval");
+    assert!(std::fs::read_to_string(&file).expect("text").contains("=*"));
 }

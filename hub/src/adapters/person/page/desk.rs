@@ -28,6 +28,8 @@ const RELOADS_WITHIN: Duration = Duration::from_secs(3);
 const REOPENS_AFTER: Duration = Duration::from_secs(60);
 /// Runs that are shown at most; the oldest that are over go first.
 const RUNS_MAX: usize = 50;
+/// Notes about a run that are shown.
+const NOTES_MAX: usize = 30;
 /// Answers that wait to be heard.
 const ANSWERS_MAX: usize = 1_000;
 /// The cookie's name.
@@ -182,6 +184,7 @@ impl Desk {
     /// Shows a run, in place of what was shown of it before; should a page be opened for it?
     pub fn show(&mut self, waiting: &Waiting, now: Tick) -> bool {
         let id = &waiting.record.id;
+        let full = self.is_full();
         match self.runs.iter_mut().find(|shown| shown.waiting.record.id == *id) {
             Some(shown) => {
                 let same = shown.waiting == *waiting && shown.stage == Stage::Waits;
@@ -189,6 +192,8 @@ impl Desk {
                 shown.waiting = waiting.clone();
                 shown.stage = Stage::Waits;
             }
+            // Whoever floods the page pushes nothing off it that waits.
+            None if full => return false,
             None => {
                 self.version += 1;
                 let (stage, notes) = (Stage::Waits, Vec::new());
@@ -206,11 +211,17 @@ impl Desk {
         !self.closed && !questions.is_empty() && !self.is_open(now) && (fresh || again)
     }
 
+    /// Is there no room for another run, because all that are shown wait?
+    fn is_full(&self) -> bool {
+        self.runs.iter().filter(|shown| shown.stage == Stage::Waits).count() >= RUNS_MAX
+    }
+
     /// The oldest runs that are over make room.
     fn forget_old(&mut self) {
-        while self.runs.len() > RUNS_MAX {
-            let over = self.runs.iter().position(|shown| shown.stage != Stage::Waits);
-            self.runs.remove(over.unwrap_or(0));
+        while self.runs.len() > RUNS_MAX
+            && let Some(over) = self.runs.iter().position(|shown| shown.stage != Stage::Waits)
+        {
+            self.runs.remove(over);
         }
     }
 
@@ -292,6 +303,8 @@ impl Desk {
             && shown.notes.last() != Some(&note)
         {
             shown.notes.push(note);
+            let surplus = shown.notes.len().saturating_sub(NOTES_MAX);
+            shown.notes.drain(..surplus);
             self.version += 1;
         }
     }
