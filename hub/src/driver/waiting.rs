@@ -20,6 +20,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// How long late answers about a run that is over are listened for.
+const LATE_FOR: Duration = Duration::from_secs(10 * 60);
+
 /// How the person of a caller is reached when its run waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
@@ -136,10 +139,30 @@ impl<P: Ports> Hub<P> {
         self.watched().lock().insert(record.id.clone(), reach);
         tokio::spawn(async move {
             let ended = self.until_ended(&record).await;
-            self.watched().lock().remove(&record.id);
+            let reach = self.watched().lock().remove(&record.id);
             drop(owner);
             self.ports().person().withdraw(&record.id, ended.as_ref()).await;
+            if reach == Some(Reach::Page) && ended.is_some() {
+                self.hear_late(&record.id).await;
+            }
         });
+    }
+
+    /// Keeps what still arrives about a run that is over: late, and so decided nothing.
+    async fn hear_late(&self, run: &RunId) {
+        let clock = self.ports().clock();
+        let until = clock.tick().after(LATE_FOR);
+        while !self.is_ending() {
+            let incoming = tokio::select! {
+                biased;
+                incoming = self.next_incoming(run) => incoming,
+                () = clock.sleep_until(until) => None,
+            };
+            match incoming {
+                Some(incoming) => self.hear_incoming(run, &incoming).await,
+                None => return,
+            }
+        }
     }
 
     /// How a watched run ended; nothing if it is no longer this process's to watch.

@@ -222,7 +222,8 @@ pub trait Store: Send + Sync + 'static {
         keep: BTreeSet<Digest>,
     ) -> impl Future<Output = Result<usize, StoreError>> + Send;
 
-    /// Keeps an answer that decided nothing, durably, as many of a run as `RefusedAnswer::is_kept_after` says.
+    /// Keeps an answer that decided nothing, durably, as many of a run as `RefusedAnswer::is_kept_after` says; of a
+    /// run that is gone, none.
     ///
     /// # Errors
     /// It may be missing, and what it carried could be tried again.

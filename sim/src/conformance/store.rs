@@ -1,12 +1,13 @@
 //! What every store must do.
 
+use hub::model::answer::{FORGED_KEPT, NotDecided, RefusedAnswer};
 use hub::model::call::Seq;
 use hub::model::digest::Digest;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
 use hub::model::journal::Entry;
 use hub::model::limits::Limits;
-use hub::model::policy::{Effect, Policy, Rule, Scope};
+use hub::model::policy::{Channel, Choice, Effect, Policy, Rule, Scope};
 use hub::model::run::{RUN_VERSION, RunRecord, RunStatus};
 use hub::model::source::{
     MANIFEST_VERSION, Manifest, Settings, SourceRecord, StdioCommand, Transport,
@@ -69,6 +70,7 @@ pub async fn store<S: Store>(store: &S) {
     locks_exclude(store).await;
     blobs_are_kept_by_digest(store).await;
     runs_are_listed_newest_first(store).await;
+    refused_answers_are_kept_up_to_an_end(store).await;
 }
 
 async fn settings_make_the_hub<S: Store>(store: &S) {
@@ -193,4 +195,29 @@ async fn runs_are_listed_newest_first<S: Store>(store: &S) {
     let kept = Digest::of("größe".as_bytes());
     store.remove_blobs([kept].into()).await.expect("swept");
     assert!(store.blob(kept).await.expect("read").is_some(), "what is named stays");
+}
+
+async fn refused_answers_are_kept_up_to_an_end<S: Store>(store: &S) {
+    let run = run_id(90);
+    let refused = |seq: u32, why| RefusedAnswer {
+        seq: Some(Seq(seq)),
+        choice: Some(Choice::Once),
+        channel: Channel::Client,
+        why,
+        wall: WallMs(u64::from(seq)),
+        nonce: Some(Digest::of(&seq.to_le_bytes())),
+    };
+    let one = refused(1, NotDecided::TooFast);
+    store.refuse(&run, &one).await.expect("nothing to keep it with");
+    assert_eq!(store.refused(&run).await, Ok(Vec::new()), "of no run nothing is kept");
+    store.create_run(&record(90)).await.expect("written");
+    for seq in 0..60 {
+        store.refuse(&run, &refused(seq, NotDecided::Forged)).await.expect("written");
+    }
+    assert_eq!(store.refused(&run).await.expect("read").len(), FORGED_KEPT);
+    store.refuse(&run, &one).await.expect("written");
+    let kept = store.refused(&run).await.expect("read");
+    assert_eq!(kept.last(), Some(&one), "whoever forges does not use up the rest");
+    store.remove_run(&run).await.expect("removed");
+    assert_eq!(store.refused(&run).await, Ok(Vec::new()));
 }

@@ -534,7 +534,10 @@ impl Store for FileStore {
         let (run, refused) = (run.clone(), refused.clone());
         self.blocking(move |inner| {
             let path = inner.file("runs", &format!("{run}.refused.jsonl"));
-            if refused.is_kept_after(&refused::read(&path)?) {
+            // Of a run that was removed nothing is kept.
+            if inner.file("runs", &format!("{run}.json")).exists()
+                && refused.is_kept_after(&refused::read(&path)?)
+            {
                 refused::append(&path, &refused)?;
             }
             Ok(())

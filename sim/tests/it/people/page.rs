@@ -487,4 +487,10 @@ fn an_answer_that_meets_a_locked_run_is_recorded_when_the_lock_is_free() {
     drop(lock);
     assert_eq!(over(&opens.hub, &run), "completed");
     assert_eq!(decided(&opens.hub, &run), ["once by page"]);
+    // The same form again, now that the run is over: late, kept as that, and nothing happens.
+    assert_eq!(ask(host, &post, &body).0, 303);
+    until("a late answer on record", || {
+        (refused(&opens.hub, &run) == ["differs by page"]).then_some(())
+    });
+    assert_eq!(made(&opens.hub, "add_note").len(), 1);
 }

@@ -228,7 +228,6 @@ impl Desk {
     /// Shows that a run is over, or no longer decided here.
     pub fn end(&mut self, run: &RunId, ended: Option<&Envelope>) {
         self.opened_for.retain(|(known, _)| known != run);
-        self.incoming.remove(run);
         if let Some(shown) = self.runs.iter_mut().find(|shown| shown.waiting.record.id == *run) {
             shown.stage = match ended {
                 Some(envelope) => Stage::Ended(Box::new(envelope.clone())),
@@ -517,7 +516,7 @@ impl Desk {
         let known = self
             .runs
             .iter()
-            .any(|shown| shown.waiting.record.id == *run && shown.stage == Stage::Waits);
+            .any(|shown| shown.waiting.record.id == *run && shown.stage != Stage::Gone);
         let queue = self.incoming.entry(run.clone()).or_default();
         if known && queue.len() < ANSWERS_MAX {
             queue.push_back(incoming);
