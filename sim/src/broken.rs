@@ -5,19 +5,21 @@ use crate::world::{Maker, Process};
 use hub::core::approvals::Answer;
 use hub::model::answer::{NotDecided, RefusedAnswer};
 use hub::model::call::UpstreamResult;
+use hub::model::connection::Connections;
 use hub::model::digest::Digest;
 use hub::model::envelope::Envelope;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
 use hub::model::journal::Entry;
+use hub::model::names::ConnectionName;
 use hub::model::policy::{Channel, Choice, Policy};
 use hub::model::run::{RunRecord, RunStatus};
-use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
+use hub::model::source::{Manifest, Settings, SourceRecord};
 use hub::model::time::{Tick, WallMs};
 use hub::ports::person::{
     Client, ClientResponse, Forged, Incoming, Person, Prompt, Reached, ReadResponse, Waiting,
 };
-use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
+use hub::ports::sources::{CallError, Listing, Route, Sources, UpstreamCall};
 use hub::ports::store::{LockName, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -195,6 +197,19 @@ impl Store for BrokenStore {
     async fn connections(&self, source: &SourceId) -> Result<Connections, StoreError> {
         self.inner.connections(source).await
     }
+    async fn write_connections(
+        &self,
+        source: &SourceId,
+        connections: &Connections,
+    ) -> Result<(), StoreError> {
+        self.inner.write_connections(source, connections).await
+    }
+    async fn last_used(&self, source: &SourceId) -> BTreeMap<ConnectionName, WallMs> {
+        self.inner.last_used(source).await
+    }
+    async fn note_used(&self, source: &SourceId, connection: &ConnectionName, wall: WallMs) {
+        self.inner.note_used(source, connection, wall).await;
+    }
     async fn create_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         self.inner.create_run(run).await
     }
@@ -266,20 +281,16 @@ impl BrokenSources {
 }
 
 impl Sources for BrokenSources {
-    async fn call(
-        &self,
-        source: &SourceRecord,
-        call: &UpstreamCall,
-    ) -> Result<UpstreamResult, CallError> {
+    async fn call(&self, route: &Route, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
         let mut call = call.clone();
         if self.how == Some(Betrayal::FillsDefaults)
             && let Some(members) = call.arguments.as_object_mut()
         {
             members.insert("loud".to_owned(), true.into());
         }
-        match self.inner.call(source, &call).await {
+        match self.inner.call(route, &call).await {
             Err(CallError::Lost(_)) if self.how == Some(Betrayal::RetriesLost) => {
-                self.inner.call(source, &call).await
+                self.inner.call(route, &call).await
             }
             other => other,
         }
@@ -287,11 +298,11 @@ impl Sources for BrokenSources {
 
     async fn dial(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
-        self.inner.dial(source, listed_after, deadline).await
+        self.inner.dial(route, listed_after, deadline).await
     }
 
     async fn close(&self, source: &SourceId) {

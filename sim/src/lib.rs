@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod conformance;
 pub mod fakes;
 pub mod figures;
+pub mod leaky;
 pub mod oracles;
 pub mod people;
 pub mod probe;

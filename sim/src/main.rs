@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use sim::oracles::judge;
 use sim::seed::Seed;
 use sim::world::{Honest, Plan, play};
-use sim::{answer, awkward, probe, server};
+use sim::{answer, awkward, leaky, probe, server};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ enum Command {
     Run(Run),
     /// Serve an MCP server that is as odd as those in the wild
     Awkward(awkward::Awkward),
+    /// Serve an MCP server that gives its credential away
+    Leaky(leaky::Leaky),
     /// Measure what the hub costs on this machine; builds nothing, so build it with `--release` first
     Figures,
     /// Serve a scripted MCP server over standard input and output
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Answer(arguments) => answer_prompts(&arguments),
         Command::Awkward(arguments) => awkward::serve(&arguments),
+        Command::Leaky(arguments) => leaky::serve(&arguments),
         Command::Probe(attempt) => probe::probe(&attempt),
         Command::Run(run) => play_worlds(&run),
         Command::Figures => print_figures(),

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod loopback;
 pub mod person;
 pub mod postings;
 pub mod sandbox;

@@ -7,7 +7,7 @@ use super::wire::{unattended, variable};
 use super::{address, review, who};
 use crate::adapters::person::TerminalPerson;
 use crate::core::addresses::propose_namespace;
-use crate::driver::NewSource;
+use crate::driver::{HubError, NewSource};
 use crate::model::names::{Namespace, is_identifier};
 use crate::model::source::{StdioCommand, Transport};
 use crate::ports::Ports as _;
@@ -72,7 +72,7 @@ pub(super) async fn add(
         consented: false,
     };
     if taken.iter().any(|name| name == namespace.as_str()) {
-        return Err(crate::driver::HubError::NamespaceTaken(namespace.to_string()).into());
+        return Err(HubError::NamespaceTaken(namespace.to_string()).into());
     }
     let can_ask = who::can_ask(no_input);
     let shown = crate::model::source::SourceRecord {
@@ -106,6 +106,17 @@ pub(super) async fn add(
     });
     let refreshed = match hub.refresh(&record).await {
         Ok(refreshed) => refreshed,
+        Err(error @ HubError::Unauthorized { .. }) => {
+            let hint = error.hint().unwrap_or_default();
+            let text = format!(
+                "Added {namespace}. It wants a credential before it lists its tools: {hint}."
+            );
+            let id = &record.id;
+            output.result(&text, || {
+                json!({ "namespace": namespace, "id": id, "consented": true, "unauthorized": true })
+            });
+            return Ok(Done::Ok);
+        }
         Err(error) => {
             // A source that cannot start is no use, and leaving it would take its namespace.
             hub.remove_source(namespace.as_str()).await?;

@@ -60,6 +60,10 @@ pub(super) enum HubCommand {
     },
     /// Decide about new and changed tools, and agree to run new sources
     Review(ReviewArguments),
+    /// Enter a credential for a source, at a masked prompt
+    Auth(AuthArguments),
+    /// List a source's connections, or change them
+    Connections(ConnectionsArguments),
     /// Serve the MCP endpoint to a client
     Serve(ServeArguments),
     /// Call one tool
@@ -124,10 +128,69 @@ pub(super) struct ReviewArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  capabilities hub auth linear
+  capabilities hub auth search --header X-Api-Key
+  capabilities hub auth github --env GITHUB_TOKEN
+  pass show work/linear | capabilities hub auth linear --connection work --stdin
+
+The credential is kept in the system's keychain, is sent only where it is said to go before you type it,
+and is taken out of everything that comes back. It is never given as an argument: other programs could
+read it there.")]
+pub(super) struct AuthArguments {
+    /// The source's namespace
+    pub(super) namespace: String,
+    /// The connection it belongs to; made if it is not there yet
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(super) connection: String,
+    /// Send it as `Authorization: Bearer …`; the usual way over HTTP
+    #[arg(long, group = "place")]
+    pub(super) bearer: bool,
+    /// Send it as the value of this header
+    #[arg(long, group = "place", value_name = "NAME")]
+    pub(super) header: Option<String>,
+    /// Send it as this parameter of the address
+    #[arg(long, group = "place", value_name = "NAME")]
+    pub(super) query: Option<String>,
+    /// Send it as `Authorization: Basic …`; typed as user:password
+    #[arg(long, group = "place")]
+    pub(super) basic: bool,
+    /// Give it to a local server as this variable
+    #[arg(long, group = "place", value_name = "NAME")]
+    pub(super) env: Option<String>,
+    /// Read it from standard input instead of asking
+    #[arg(long)]
+    pub(super) stdin: bool,
+    /// Use this connection for calls that name none
+    #[arg(long)]
+    pub(super) default: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ConnectionsArguments {
+    /// The source's namespace
+    pub(super) namespace: String,
+    /// Remove this connection with its secrets
+    #[arg(long, value_name = "NAME", conflicts_with = "default")]
+    pub(super) remove: Option<String>,
+    /// Use this connection for calls that name none
+    #[arg(long, value_name = "NAME")]
+    pub(super) default: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("way").required(true))]
 pub(super) struct ServeArguments {
-    /// Speak MCP over standard input and output
-    #[arg(long, required = true)]
+    /// Speak MCP over standard input and output, with the client that starts this process
+    #[arg(long, group = "way")]
     pub(super) stdio: bool,
+    /// Serve clients on this machine over HTTP, each with the token in the hub's file `http-token`
+    #[arg(long, group = "way")]
+    pub(super) http: bool,
+    /// The port; another is never taken by itself, so that nobody is mistaken for the hub
+    #[arg(long, conflicts_with = "stdio", default_value_t = 4790)]
+    pub(super) port: u16,
     /// The view of the hub to serve
     #[arg(long, default_value = "default")]
     pub(super) profile: String,

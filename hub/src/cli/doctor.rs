@@ -5,12 +5,15 @@ use super::wire::{browser, hub_folder, unattended};
 use crate::adapters::sandbox::Layer;
 use crate::core::concerns::concerns;
 use crate::core::validate::Checker;
+use crate::model::connection::Destination;
 use crate::model::facts::{SourceFacts, SourcePolicy};
+use crate::model::ids::HubId;
 use crate::model::source::Transport;
 use crate::model::time::LogicalMs;
 use crate::model::turn::{Delivery, GuestEnd, Program, Turn};
 use crate::ports::Ports as _;
 use crate::ports::sandbox::{Guest as _, Sandbox as _};
+use crate::ports::secrets::Secrets;
 use crate::ports::store::{LockName, Store, StoreError};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,7 +57,13 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
         Err(why) => diagnosis.bad("sandbox", why),
     }
     let secrets = hub.ports().secrets();
-    diagnosis.fine("keychain", format!("the hub's own keys are kept in {}; credentials of sources come from your environment (planned: the keychain)", secrets.whereabouts()));
+    diagnosis
+        .fine("keychain", format!("keys and credentials are kept in {}", secrets.whereabouts()));
+    let file = folder.with_file_name(".env");
+    if is_open(&file) {
+        let file = file.display();
+        diagnosis.bad("keychain", format!("{file} is open to other users: chmod 600 {file}"));
+    }
     match browser() {
         Some(browser) => {
             let program = browser.program().display();
@@ -91,6 +100,7 @@ pub(super) async fn doctor(output: &Output) -> Result<Done, Failed> {
             }
         }
         source_findings(&name, source, &mut diagnosis);
+        credentials(secrets, facts.hub.as_ref(), source, &mut diagnosis).await;
         for concern in concerns(&source.record, source.tools.keys(), &folder) {
             diagnosis.bad(&name, concern);
         }
@@ -155,6 +165,36 @@ fn source_findings(name: &str, source: &SourceFacts, diagnosis: &mut Diagnosis) 
             && tool.contract.input_schema().is_some()
         {
             diagnosis.bad(name, format!("arguments of `{}` are not checked: {why}", tool.name));
+        }
+    }
+}
+
+/// Can every credential of a source be had, and does none stand in what its tools say?
+async fn credentials<S: Secrets>(
+    secrets: &S,
+    hub: Option<&HubId>,
+    source: &SourceFacts,
+    diagnosis: &mut Diagnosis,
+) {
+    let name = source.record.namespace.as_str();
+    let destination = Destination::of(&source.record.transport);
+    for connection in source.connections.connections.keys() {
+        let Some(used) = source.used(hub, connection) else { continue };
+        for reference in used.references(&source.record.id) {
+            if let Err(error) = secrets.release(&reference, &destination).await {
+                let how = format!("capabilities hub auth {name} --connection {connection}");
+                diagnosis.bad(name, format!("{error}: {how}"));
+            } else if !reference.place.fits(&source.record.transport) {
+                let place = &reference.place;
+                diagnosis
+                    .bad(name, format!("`{place}` of {connection} is not used by such a source"));
+            }
+        }
+    }
+    for tool in source.tools.values() {
+        if secrets.carries_secret(&tool.contract.canonical()) {
+            let tool = &tool.name;
+            diagnosis.bad(name, format!("a secret of this hub occurs in what `{tool}` says of itself, and is taken out wherever it is shown: choose a longer or another secret, or remove the source"));
         }
     }
 }

@@ -6,6 +6,7 @@
 mod add;
 mod address;
 mod args;
+mod connections;
 mod decide;
 mod doctor;
 mod output;
@@ -75,6 +76,8 @@ async fn dispatch(command: HubCommand, output: &Output, no_input: bool) -> Resul
         HubCommand::Remove { namespace } => setup::remove(output, &namespace).await,
         HubCommand::Refresh { namespace } => setup::refresh(output, namespace.as_deref()).await,
         HubCommand::Review(arguments) => review::review(output, arguments, no_input).await,
+        HubCommand::Auth(arguments) => connections::auth(output, arguments, no_input).await,
+        HubCommand::Connections(arguments) => connections::connections(output, arguments).await,
         HubCommand::Serve(arguments) => serve::serve(output, arguments).await,
         HubCommand::Call(arguments) => run::call(output, arguments, no_input).await,
         HubCommand::Exec(arguments) => run::exec(output, arguments, no_input).await,

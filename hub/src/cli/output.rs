@@ -68,10 +68,13 @@ impl From<HubError> for Failed {
     fn from(error: HubError) -> Failed {
         let code = match &error {
             HubError::Store(error) => Failure::from(error).code.to_string(),
+            HubError::Secrets(error) => crate::driver::secret_code(error).to_string(),
             HubError::Settings(_)
             | HubError::NoSource(_)
             | HubError::NamespaceTaken(_)
             | HubError::NotConsented(_)
+            | HubError::Unauthorized { .. }
+            | HubError::NoConnection { .. }
             | HubError::Unreachable { .. } => "hub".to_owned(),
         };
         Failed { code, message: error.to_string(), hint: error.hint(), status: 1 }

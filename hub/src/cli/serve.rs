@@ -5,10 +5,12 @@ use super::args::ServeArguments;
 use super::doctor::open_to_others;
 use super::output::{Done, Failed, Output};
 use super::run::check_profile;
-use super::wire::{hub_folder, serving, settings};
+use super::wire::{ServingHub, hub_folder, serving, settings};
+use crate::adapters::loopback::{PortError, listen};
 use crate::ports::Ports as _;
 use crate::ports::clock::Clock as _;
-use crate::surface::serve_stdio;
+use crate::ports::secrets::Secrets as _;
+use crate::surface::{HTTP_PATH, serve_http, serve_stdio};
 use std::time::Duration;
 
 /// When old runs are removed: some time after the start, then every hour.
@@ -37,13 +39,18 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
             clock.sleep_until(clock.tick().after(SWEEP_EVERY)).await;
         }
     });
-    let served = tokio::select! {
-        biased;
-        served = serve_stdio(hub.clone(), arguments.profile) => served,
-        () = told_to_end() => {
-            // Writes on their way settle; what a run has not sent stays for its resume.
-            hub.shut_down().await;
-            Ok(())
+    let served = if arguments.http {
+        http(output, &hub, arguments).await?;
+        Ok(())
+    } else {
+        tokio::select! {
+            biased;
+            served = serve_stdio(hub.clone(), arguments.profile) => served,
+            () = told_to_end() => {
+                // Writes on their way settle; what a run has not sent stays for its resume.
+                hub.shut_down().await;
+                Ok(())
+            }
         }
     };
     sweep.abort();
@@ -52,6 +59,33 @@ pub(super) async fn serve(output: &Output, arguments: ServeArguments) -> Result<
         return Ok(Done::Failed);
     }
     Ok(Done::Ok)
+}
+
+/// Serves over HTTP until the system asks this process to end.
+async fn http(output: &Output, hub: &ServingHub, arguments: ServeArguments) -> Result<(), Failed> {
+    let secrets = hub.ports().secrets();
+    secrets.prepare_tokens().map_err(|error| {
+        Failed::refused(
+            format!("clients cannot be told apart: {error}"),
+            "correct that file, or remove it, and a token is made",
+        )
+    })?;
+    let listeners = listen(arguments.port).await.map_err(|error| {
+        let hint = match &error {
+            PortError::Taken { .. } => "end that process, or choose another port with `--port`",
+            PortError::Failed { .. } => "choose another port with `--port`",
+        };
+        Failed::refused(error.to_string(), hint)
+    })?;
+    let port = listeners.first().and_then(|one| one.local_addr().ok()).map_or(0, |at| at.port());
+    let token = hub_folder()?.join("http-token");
+    output.say(&format!(
+        "Serving at http://127.0.0.1:{port}{HTTP_PATH}\n  clients send `Authorization: Bearer …` with the token in {}",
+        token.display()
+    ));
+    hub.warm_up().await;
+    serve_http(hub.clone(), arguments.profile, listeners, told_to_end()).await;
+    Ok(())
 }
 
 /// Completes when the system asks this process to end.

@@ -130,7 +130,7 @@ pub(super) async fn list(output: &Output) -> Result<Done, Failed> {
 pub(super) async fn remove(output: &Output, namespace: &str) -> Result<Done, Failed> {
     let hub = unattended()?;
     let record = hub.remove_source(namespace).await?;
-    let text = format!("Removed {namespace}, with its rules and reviews.");
+    let text = format!("Removed {namespace}, with its rules, reviews and credentials.");
     output.result(&text, || json!({ "removed": record.namespace, "id": record.id }));
     Ok(Done::Ok)
 }

@@ -9,7 +9,7 @@ use crate::adapters::person::{
 };
 use crate::adapters::postings::KeptPostings;
 use crate::adapters::sandbox::{UNFILTERED_VARIABLE, WorkerSandbox};
-use crate::adapters::secrets::EnvironmentSecrets;
+use crate::adapters::secrets::KeptSecrets;
 use crate::adapters::sources::McpSources;
 use crate::adapters::store::FileStore;
 use crate::driver::Hub;
@@ -28,8 +28,8 @@ pub(super) struct Real<H: Person> {
     clock: SystemClock,
     entropy: SystemEntropy,
     store: FileStore,
-    secrets: Arc<EnvironmentSecrets>,
-    sources: McpSources<EnvironmentSecrets, SystemClock>,
+    secrets: Arc<KeptSecrets>,
+    sources: McpSources<KeptSecrets, SystemClock>,
     sandbox: WorkerSandbox,
     postings: KeptPostings,
     person: H,
@@ -39,8 +39,8 @@ impl<H: Person> Ports for Real<H> {
     type Clock = SystemClock;
     type Entropy = SystemEntropy;
     type Store = FileStore;
-    type Secrets = EnvironmentSecrets;
-    type Sources = McpSources<EnvironmentSecrets, SystemClock>;
+    type Secrets = KeptSecrets;
+    type Sources = McpSources<KeptSecrets, SystemClock>;
     type Sandbox = WorkerSandbox;
     type Postings = KeptPostings;
     type Person = H;
@@ -57,7 +57,7 @@ impl<H: Person> Ports for Real<H> {
         &self.store
     }
 
-    fn secrets(&self) -> &EnvironmentSecrets {
+    fn secrets(&self) -> &KeptSecrets {
         &self.secrets
     }
 
@@ -89,8 +89,7 @@ pub(super) fn unattended() -> Result<UnattendedHub, Failed> {
 }
 
 /// A hub that answers a client, whose person is reached by the client or on a page.
-pub(super) type ServingHub =
-    Hub<Real<ServedPerson<EnvironmentSecrets, SystemClock, SystemEntropy>>>;
+pub(super) type ServingHub = Hub<Real<ServedPerson<KeptSecrets, SystemClock, SystemEntropy>>>;
 
 pub(super) fn serving(settings: &Settings) -> Result<ServingHub, Failed> {
     open(|secrets| {
@@ -127,13 +126,12 @@ fn wall_now() -> WallMs {
     SystemClock::new().wall()
 }
 
-fn open<H: Person>(
-    person: impl FnOnce(&Arc<EnvironmentSecrets>) -> H,
-) -> Result<Hub<Real<H>>, Failed> {
+fn open<H: Person>(person: impl FnOnce(&Arc<KeptSecrets>) -> H) -> Result<Hub<Real<H>>, Failed> {
     let clock = SystemClock::new();
     let folder = hub_folder()?;
     // Beside the hub's folder, not in it: a copy of the hub carries no secrets.
-    let secrets = Arc::new(EnvironmentSecrets::new(variables(), folder.with_file_name(".env")));
+    let (file, tokens) = (folder.with_file_name(".env"), folder.join("http-token"));
+    let secrets = Arc::new(KeptSecrets::new(variables(), file, tokens));
     let person = person(&secrets);
     let unfiltered = variable(UNFILTERED_VARIABLE).is_some_and(|value| value == "1");
     let sandbox = WorkerSandbox::new(own_program(), BUILD.to_owned(), unfiltered)

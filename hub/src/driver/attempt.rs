@@ -99,6 +99,10 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let entries = store.journal(&record.id).await?;
         let facts = self.facts().await?;
+        // Best effort: what runs on must not be stopped half-way, and what cannot be read is sent nowhere.
+        if let Err(error) = self.learn_secrets(&facts).await {
+            tracing::warn!(%error, "a credential cannot be read, and so not be taken out of results");
+        }
         let snapshot = self.snapshot(record.snapshot).await?;
         let blobs = self.outcomes(&entries).await?;
         let length = entries.len() as u64;
@@ -358,11 +362,18 @@ impl<P: Ports> Attempt<P> {
                 Err(error) => self.queue.push_back(Input::GuestLost(self.lost(&error))),
             },
             Effect::Step(turn) => self.step(turn),
-            Effect::Dial { seq, source, fresh } => {
+            Effect::Dial { seq, source, connection, fresh } => {
                 let (hub, facts, deadline) =
                     (self.hub.clone(), Arc::clone(&self.facts), self.deadline);
                 self.start(seq, async move {
-                    let ready = outbound::dial(&hub, &facts, &source, fresh, deadline).await;
+                    let ready = outbound::dial(
+                        &hub,
+                        &facts,
+                        (&source, connection.as_ref()),
+                        fresh,
+                        deadline,
+                    )
+                    .await;
                     Event::Input(Input::Dialled { seq, ready })
                 });
             }

@@ -93,10 +93,13 @@ impl<P: Ports> Hub<P> {
 fn failed(error: &HubError) -> Failure {
     match error {
         HubError::Store(error) => Failure::from(error),
+        HubError::Secrets(error) => super::connections::secret_failure(error),
         HubError::Settings(_)
         | HubError::NoSource(_)
         | HubError::NamespaceTaken(_)
         | HubError::NotConsented(_)
+        | HubError::Unauthorized { .. }
+        | HubError::NoConnection { .. }
         | HubError::Unreachable { .. } => Failure::new(ErrorCode::StoreFailed, error.to_string()),
     }
 }

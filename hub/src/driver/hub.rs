@@ -10,12 +10,14 @@ use crate::model::error::{ErrorCode, Failure};
 use crate::model::facts::{Facts, SourceFacts, SourcePolicy};
 use crate::model::ids::{ID_BYTES, RunId, SourceId};
 use crate::model::limits::Limits;
+use crate::model::names::ConnectionName;
 use crate::model::run::Snapshot;
 use crate::model::source::SourceRecord;
+use crate::model::time::WallMs;
 use crate::ports::Ports;
 use crate::ports::entropy::Entropy as _;
 use crate::ports::postings::Postings;
-use crate::ports::secrets::Secrets as _;
+use crate::ports::secrets::{Secrets as _, SecretsError};
 use crate::ports::sources::Sources as _;
 use crate::ports::store::{Store as _, StoreError};
 use futures::StreamExt as _;
@@ -27,6 +29,9 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedRwLockReadGuard, RwLock, watch};
 
 /// How long a lock on the hub is waited for.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is written down that a connection was used, in milliseconds.
+const USE_NOTED_EVERY_MS: u64 = 60_000;
 
 /// Sources whose files are read at once.
 const READ_AT_ONCE: usize = 8;
@@ -54,6 +59,8 @@ struct Inner<P: Ports> {
     /// Held while the store is read.
     reading: AsyncMutex<()>,
     watched: Watched,
+    /// When this process last noted that a connection was used.
+    used: Mutex<BTreeMap<(SourceId, ConnectionName), WallMs>>,
 }
 
 /// A listing that was taken in, and the store's generation when it was: another process may have taken
@@ -102,6 +109,25 @@ pub enum HubError {
     /// The source may not run: nobody agreed to it.
     #[error("nobody has agreed to run the source `{0}`")]
     NotConsented(String),
+    /// The source wants a credential, or another one than it has.
+    #[error("{namespace}: {why}")]
+    Unauthorized {
+        /// Its namespace.
+        namespace: String,
+        /// Its own words.
+        why: String,
+    },
+    /// There is no connection of that name.
+    #[error("`{namespace}` has no connection `{name}`")]
+    NoConnection {
+        /// The source.
+        namespace: String,
+        /// What was asked for.
+        name: String,
+    },
+    /// A credential cannot be kept or had.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
     /// The source could not be reached; nothing changed.
     #[error("{namespace}: {why}")]
     Unreachable {
@@ -154,6 +180,13 @@ impl HubError {
             HubError::NotConsented(name) => Some(format!(
                 "look at its command and agree to it with `capabilities hub review {name}`"
             )),
+            HubError::Unauthorized { namespace, .. } => {
+                Some(format!("enter its credential with `capabilities hub auth {namespace}`"))
+            }
+            HubError::NoConnection { namespace, .. } => {
+                Some(format!("`capabilities hub connections {namespace}` lists them"))
+            }
+            HubError::Secrets(error) => Some(super::connections::secret_hint(error)),
             HubError::Unreachable { .. } => {
                 Some("nothing changed; correct the command or address, or try again".to_owned())
             }
@@ -197,6 +230,7 @@ impl<P: Ports> Hub<P> {
             indexing: AsyncMutex::new(()),
             reading: AsyncMutex::new(()),
             watched: Watched::default(),
+            used: Mutex::default(),
         };
         Hub { inner: Arc::new(inner) }
     }
@@ -319,10 +353,12 @@ impl<P: Ports> Hub<P> {
 
     async fn read_facts(&self, generation: u64) -> Result<Facts, StoreError> {
         let store = self.ports().store();
+        let settings = store.settings().await?;
         let mut facts = Facts { generation, ..Facts::default() };
         let mut records = Vec::new();
         // The approval page of any process of this hub carries it; no source may bring it back.
-        self.ports().secrets().know_surface(&store.settings().await?.page_mark());
+        self.ports().secrets().know_surface(&settings.page_mark());
+        facts.hub = Some(settings.id);
         for record in store.sources().await? {
             match record {
                 Ok(record) => {
@@ -357,10 +393,7 @@ impl<P: Ports> Hub<P> {
         let policy = store.policy(&id).await;
         let mut source = SourceFacts::new(record, manifest, policy);
         match store.connections(&id).await {
-            Ok(connections) => {
-                source.connections = connections.names;
-                source.default_connection = connections.default;
-            }
+            Ok(connections) => source.connections = connections,
             Err(error) => source.policy = SourcePolicy::Broken(error.to_string()),
         }
         source
@@ -465,6 +498,9 @@ impl<P: Ports> Hub<P> {
     pub async fn warm_up(&self) {
         // Whoever asks next learns what is wrong.
         let _ = self.index().await;
+        if let Ok(facts) = self.facts().await {
+            let _ = self.learn_secrets(&facts).await;
+        }
     }
 
     pub(super) fn scrub(&self, text: &str) -> String {
@@ -479,6 +515,22 @@ impl<P: Ports> Hub<P> {
     pub(super) fn taken(&self, source: &SourceId) -> Arc<AsyncMutex<Option<Taken>>> {
         let mut taken = self.inner.taken.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(taken.entry(source.clone()).or_default())
+    }
+
+    /// Was the use of a connection noted lately? If not, it counts as noted from here on.
+    pub(super) fn is_use_noted(
+        &self,
+        source: &SourceId,
+        name: &ConnectionName,
+        wall: WallMs,
+    ) -> bool {
+        let mut used = self.inner.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = used.get(&(source.clone(), name.clone()));
+        if known.is_some_and(|noted| wall.0.abs_diff(noted.0) < USE_NOTED_EVERY_MS) {
+            return true;
+        }
+        used.insert((source.clone(), name.clone()), wall);
+        false
     }
 
     fn random(&self) -> [u8; ID_BYTES] {

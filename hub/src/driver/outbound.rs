@@ -1,6 +1,7 @@
 //! Where calls leave the hub: a source is made ready and compared, a call is sent, its answer scrubbed.
 #![expect(clippy::disallowed_methods, reason = "the one place that sends calls")]
 
+use super::connections::{route, secret_code};
 use super::hub::Hub;
 use crate::core::engine::{Outbound, Reply};
 use crate::core::outcome::outcome;
@@ -9,24 +10,27 @@ use crate::model::digest::Digest;
 use crate::model::error::ErrorCode;
 use crate::model::facts::Facts;
 use crate::model::ids::SourceId;
+use crate::model::json::parse_from_server;
 use crate::model::limits::LISTING_AGE_MS_MAX;
+use crate::model::names::ConnectionName;
 use crate::model::source::SourceRecord;
 use crate::model::time::{Tick, WallMs};
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::secrets::Secrets as _;
-use crate::ports::sources::{CallError, HttpRefusal, Sources as _, UpstreamCall};
+use crate::ports::sources::{CallError, HttpRefusal, Route, Sources as _, UpstreamCall};
 use crate::ports::store::Store as _;
 
 /// Makes a source ready and takes in what it offers, so that the ruling after this sees it.
 pub(super) async fn dial<P: Ports>(
     hub: &Hub<P>,
     facts: &Facts,
-    source: &SourceId,
+    (source, connection): (&SourceId, Option<&ConnectionName>),
     fresh: bool,
     deadline: Tick,
 ) -> Result<u64, ToolFailure> {
     let record = record(facts, source)?;
+    let route = route(facts, record, connection).ok_or_else(|| removed(connection))?;
     let wall = hub.ports().clock().wall();
     let mut listed_after = fresh.then(|| WallMs(wall.0.saturating_sub(LISTING_AGE_MS_MAX)));
     let mut newest = false;
@@ -34,7 +38,7 @@ pub(super) async fn dial<P: Ports>(
         let listing = hub
             .ports()
             .sources()
-            .dial(record, listed_after, deadline)
+            .dial(&route, listed_after, deadline)
             .await
             .map_err(|error| unavailable(hub, record, &error))?;
         let taken = hub.take_listing(source, &listing, newest).await.map_err(|error| {
@@ -69,6 +73,9 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
         Ok(source) => source,
         Err(failure) => return Reply::Outcome(failure.into()),
     };
+    let Some(route) = route(facts, source, call.connection.as_ref()) else {
+        return Reply::Outcome(removed(call.connection.as_ref()).into());
+    };
     let tool = facts.sources.get(&source.id).and_then(|source| source.tools.get(&call.tool.raw));
     let declared = tool.is_some_and(|tool| tool.contract.output_schema().is_some());
     let outgoing = UpstreamCall {
@@ -81,12 +88,19 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
         result_bytes_max: call.result_bytes_max,
         repeatable: !call.write,
     };
-    match hub.ports().sources().call(source, &outgoing).await {
+    let called = hub.ports().sources().call(&route, &outgoing).await;
+    if !matches!(called, Err(CallError::NotSent(_) | CallError::Credential(_))) {
+        note_used(hub, &route).await;
+    }
+    match called {
         Ok(result) if shows_surface(hub, &result) => Reply::Outcome(withheld().into()),
         Ok(result) => {
             let result = scrubbed(hub, result);
             let outcome = match keep_media(hub, &result).await {
-                Ok(()) => bounded(outcome(result, declared), call.result_bytes_max),
+                Ok(()) => {
+                    let outcome = parsed_scrubbed(hub, outcome(result, declared));
+                    bounded(outcome, call.result_bytes_max)
+                }
                 Err(why) => {
                     let message =
                         format!("the call was made, and its media could not be stored: {why}");
@@ -95,7 +109,7 @@ async fn send<P: Ports>(hub: &Hub<P>, facts: &Facts, call: Outbound, deadline: T
             };
             Reply::Outcome(outcome)
         }
-        Err(error @ CallError::NotSent(_)) => {
+        Err(error @ (CallError::NotSent(_) | CallError::Credential(_))) => {
             Reply::Outcome(unavailable(hub, source, &error).into())
         }
         Err(CallError::Status(refusal)) if call.write && refusal.may_have_happened() => {
@@ -130,6 +144,10 @@ fn record<'f>(facts: &'f Facts, source: &SourceId) -> Result<&'f SourceRecord, T
 fn unavailable<P: Ports>(hub: &Hub<P>, source: &SourceRecord, error: &CallError) -> ToolFailure {
     if let CallError::Status(refusal) = error {
         return refused(hub, source, refusal);
+    }
+    if let CallError::Credential(error) = error {
+        let message = hub.scrub(&format!("`{}`: {error}", source.namespace));
+        return ToolFailure::new(secret_code(error), message);
     }
     let message =
         format!("`{}` is not available: {}", source.namespace, hub.scrub(&error.to_string()));
@@ -190,6 +208,35 @@ fn scrubbed<P: Ports>(hub: &Hub<P>, mut result: UpstreamResult) -> UpstreamResul
         secrets.scrub_value(value);
     }
     result
+}
+
+/// Text that turned out to be JSON may have held a secret that only its parsed form shows.
+fn parsed_scrubbed<P: Ports>(hub: &Hub<P>, outcome: Outcome) -> Outcome {
+    let Outcome::ParsedText(text) = outcome else { return outcome };
+    let secrets = hub.ports().secrets();
+    match parse_from_server(text.as_bytes()) {
+        Some(mut value) if secrets.carries_secret(&value.to_string()) => {
+            secrets.scrub_value(&mut value);
+            Outcome::ParsedText(value.to_string())
+        }
+        Some(_) | None => Outcome::ParsedText(text),
+    }
+}
+
+/// Notes that a connection was used; once in a while is enough.
+async fn note_used<P: Ports>(hub: &Hub<P>, route: &Route) {
+    let Some(connection) = &route.connection else { return };
+    let wall = hub.ports().clock().wall();
+    if hub.is_use_noted(&route.record.id, &connection.name, wall) {
+        return;
+    }
+    hub.ports().store().note_used(&route.record.id, &connection.name, wall).await;
+}
+
+fn removed(connection: Option<&ConnectionName>) -> ToolFailure {
+    let name = connection.map(ToString::to_string).unwrap_or_default();
+    let message = format!("the connection `{name}` was removed from the hub");
+    ToolFailure::new(ErrorCode::UnknownConnection, message)
 }
 
 /// Media never goes inline: it is kept under its digest, which is its handle.

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "attempts are tasks of their own")]
 
 use super::attempt::StopSignal;
+use super::connections::secret_failure;
 use super::hub::{Hub, HubError, LOCK_WAIT};
 use super::waiting::Reach;
 use crate::core::approvals::Docket;
@@ -121,10 +122,13 @@ impl<P: Ports> Hub<P> {
     async fn begin(&self, code: Code) -> Result<RunRecord, Failure> {
         let limits = self.limits().await.map_err(|error| match &error {
             HubError::Store(error) => Failure::from(error),
+            HubError::Secrets(error) => secret_failure(error),
             HubError::Settings(_)
             | HubError::NoSource(_)
             | HubError::NamespaceTaken(_)
             | HubError::NotConsented(_)
+            | HubError::Unauthorized { .. }
+            | HubError::NoConnection { .. }
             | HubError::Unreachable { .. } => {
                 Failure::new(ErrorCode::StoreFailed, error.to_string())
             }
@@ -132,6 +136,8 @@ impl<P: Ports> Hub<P> {
         let store_failed = |error: StoreError| Failure::from(&error);
         // Secrets are known once the sources that use them are.
         let facts = self.facts().await.map_err(store_failed)?;
+        // What cannot be read cannot be taken out of results either.
+        self.learn_secrets(&facts).await.map_err(|error| secret_failure(&error))?;
         if self.ports().secrets().carries_secret(&code.text) {
             let message = "the code contains a value that the hub keeps secret";
             return Err(Failure::new(ErrorCode::SecretInCode, message));

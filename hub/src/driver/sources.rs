@@ -17,7 +17,7 @@ use crate::model::visible::one_line;
 use crate::ports::Ports;
 use crate::ports::clock::Clock as _;
 use crate::ports::secrets::Secrets as _;
-use crate::ports::sources::{Listing, Sources as _};
+use crate::ports::sources::{CallError, Listing, Sources as _};
 use crate::ports::store::{LockName, Store as _, StoreError};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -149,6 +149,8 @@ impl<P: Ports> Hub<P> {
         let store = self.ports().store();
         let _lock = store.lock(LockName::Hub, LOCK_WAIT).await?;
         let record = self.source(namespace).await?;
+        // First the secrets: without the source nobody would find them again.
+        self.forget_secrets(&record).await?;
         store.remove_source(&record.id).await?;
         self.ports().sources().close(&record.id).await;
         Ok(record)
@@ -165,15 +167,31 @@ impl<P: Ports> Hub<P> {
         let before = self.ports().store().manifest(&record.id).await.unwrap_or(None);
         let now = self.ports().clock().now();
         let deadline: Tick = now.tick.after(LIST_WITHIN);
-        let listing = self.ports().sources().dial(record, Some(now.wall), deadline).await.map_err(
-            |error| HubError::Unreachable {
-                namespace: record.namespace.to_string(),
-                why: self.scrub(&error.to_string()),
-            },
-        )?;
+        // A tool that shows another source's secret in its description is dropped, if that is known.
+        self.learn_secrets(&*self.facts().await?).await?;
+        let route = self.default_route(record).await?;
+        let listing = self.ports().sources().dial(&route, Some(now.wall), deadline).await;
+        let listing = listing.map_err(|error| self.not_listed(record, &error))?;
         self.take_listing(&record.id, &listing, true).await?;
         let after = self.ports().store().manifest(&record.id).await?;
         Ok(difference(&record.namespace, before.as_ref(), after.as_ref()))
+    }
+
+    fn not_listed(&self, record: &SourceRecord, error: &CallError) -> HubError {
+        let namespace = record.namespace.to_string();
+        let why = self.scrub(&error.to_string());
+        match error {
+            CallError::Credential(error) => HubError::Secrets(error.clone()),
+            CallError::Status(refusal) if refusal.status == 401 => {
+                HubError::Unauthorized { namespace, why }
+            }
+            CallError::Status(_)
+            | CallError::NotSent(_)
+            | CallError::Refused { .. }
+            | CallError::TooLarge { .. }
+            | CallError::TooDeep
+            | CallError::Lost(_) => HubError::Unreachable { namespace, why },
+        }
     }
 
     /// Takes in what a source offers: names are given, contracts compared, and the manifest written if

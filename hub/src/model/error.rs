@@ -90,6 +90,14 @@ codes! {
     SecretInArguments = "secret_in_arguments", "Leave the credential out; the hub adds it by itself. Nothing was sent.";
     /// The named connection does not exist for this source.
     UnknownConnection = "unknown_connection", "Use a connection that `search` lists for the namespace, or leave the option out.";
+    /// The credential that the source needs was never entered, or is gone.
+    CredentialMissing = "credential_missing", "Ask the user to enter it in their own terminal with `capabilities hub auth`; never ask for it in chat. Nothing was sent.";
+    /// The credential was entered for another origin or command than the source has now.
+    CredentialElsewhere = "credential_elsewhere", "Ask the user to look at the source and to enter the credential anew with `capabilities hub auth`. Nothing was sent.";
+    /// The place where credentials are kept is locked, or access to it was denied.
+    KeychainLocked = "keychain_locked", "Ask the user to unlock their keychain, then try again. Nothing was sent.";
+    /// The place where credentials are kept failed or did not answer.
+    KeychainUnavailable = "keychain_unavailable", "Ask the user to run `capabilities hub doctor`. Nothing was sent.";
     /// A policy rule denies this tool.
     DeniedByPolicy = "denied_by_policy", "Do without this tool, or ask the user to change the rule.";
     /// A person denied this call.

@@ -1,8 +1,9 @@
 //! What the hub knows at one moment: an immutable snapshot of sources, manifests and policies.
 
+use super::connection::{Connections, UsedConnection};
 use super::contract::Contract;
 use super::digest::Digest;
-use super::ids::SourceId;
+use super::ids::{HubId, SourceId};
 use super::names::{ConnectionName, JsName, Namespace, RawToolName};
 use super::policy::{Pin, Policy};
 use super::run::{Snapshot, SnapshotSource, SnapshotTool};
@@ -34,6 +35,8 @@ impl SourcePolicy {
 pub struct Facts {
     /// The store's counter when this was read.
     pub generation: u64,
+    /// Which hub this is of; secrets are kept under its name.
+    pub hub: Option<HubId>,
     /// By id.
     pub sources: BTreeMap<SourceId, SourceFacts>,
     /// Reviewed contracts that the current manifests differ from, for saying what changed.
@@ -52,9 +55,7 @@ pub struct SourceFacts {
     /// Its rules and pins.
     pub policy: SourcePolicy,
     /// Its connections.
-    pub connections: Vec<ConnectionName>,
-    /// The connection of a call that names none.
-    pub default_connection: Option<ConnectionName>,
+    pub connections: Connections,
 }
 
 impl SourceFacts {
@@ -70,14 +71,7 @@ impl SourceFacts {
             None => (Vec::new(), Vec::new()),
         };
         let tools = tools.into_iter().map(|tool| (tool.raw.clone(), tool)).collect();
-        SourceFacts {
-            record,
-            tools,
-            notices,
-            policy,
-            connections: Vec::new(),
-            default_connection: None,
-        }
+        SourceFacts { record, tools, notices, policy, connections: Connections::default() }
     }
 
     /// Is this tool read-only in the contract a person reviewed? Nothing else counts as a read.
@@ -87,6 +81,12 @@ impl SourceFacts {
             (Some(tool), Some(pin)) => tool.digest == pin.contract && tool.contract.is_read_only(),
             (Some(_) | None, _) => false,
         }
+    }
+
+    /// The connection of this name as calls use it.
+    #[must_use]
+    pub fn used(&self, hub: Option<&HubId>, name: &ConnectionName) -> Option<UsedConnection> {
+        self.connections.used(hub?, name)
     }
 
     /// The tool of this JavaScript name.
@@ -131,8 +131,8 @@ impl Facts {
             SnapshotSource {
                 id: source.record.id.clone(),
                 namespace: source.record.namespace.clone(),
-                connections: source.connections.clone(),
-                default_connection: source.default_connection.clone(),
+                connections: source.connections.connections.keys().cloned().collect(),
+                default_connection: source.connections.default.clone(),
                 tools,
             }
         });

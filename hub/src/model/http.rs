@@ -134,6 +134,18 @@ impl HttpUrl {
         self.0.as_str()
     }
 
+    /// The whole address with parameters added to its query; for sending only.
+    #[must_use]
+    pub fn with_query<'a>(&self, more: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+        let mut more = more.peekable();
+        if more.peek().is_none() {
+            return self.secret_text().to_owned();
+        }
+        let mut url = self.0.clone();
+        url.query_pairs_mut().extend_pairs(more);
+        url.into()
+    }
+
     /// Scheme, host and port.
     #[must_use]
     pub fn origin(&self) -> String {

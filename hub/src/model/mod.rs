@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod call;
+pub mod connection;
 pub mod contract;
 pub mod digest;
 pub mod envelope;

@@ -1,11 +1,11 @@
-//! A source, its consent, its tools and its connections, as stored.
+//! A source, its consent and its tools, as stored.
 
 use super::contract::Contract;
 use super::digest::Digest;
 use super::http::HttpEndpoint;
 use super::ids::{HubId, SourceId};
 use super::limits::LoweredLimits;
-use super::names::{ConnectionName, JsName, Namespace, RawToolName};
+use super::names::{JsName, Namespace, RawToolName};
 use super::time::WallMs;
 use super::visible::visible;
 use serde::{Deserialize, Serialize};
@@ -231,16 +231,4 @@ pub struct ManifestTool {
     pub digest: Digest,
     /// What it claims to be.
     pub contract: Contract,
-}
-
-/// `connections/<source id>.json`: named credentials of one source, without the credentials.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Connections {
-    /// Their names.
-    #[serde(default)]
-    pub names: Vec<ConnectionName>,
-    /// The one a call uses that names none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub default: Option<ConnectionName>,
 }

@@ -1,12 +1,15 @@
 //! Upstream servers: made ready, listed, called, closed.
 
 use crate::model::call::UpstreamResult;
+use crate::model::connection::UsedConnection;
 use crate::model::contract::Contract;
 use crate::model::digest::Digest;
+use crate::model::ids::SourceId;
 use crate::model::json::DEPTH_MAX;
 use crate::model::names::RawToolName;
 use crate::model::source::SourceRecord;
 use crate::model::time::{Tick, WallMs};
+use crate::ports::secrets::SecretsError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,7 +25,7 @@ pub trait Sources: Send + Sync + 'static {
     /// `NotSent`: the source cannot be had at this moment.
     fn dial(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> impl Future<Output = Result<Arc<Listing>, CallError>> + Send;
@@ -34,15 +37,38 @@ pub trait Sources: Send + Sync + 'static {
     /// What is known about whether it happened.
     fn call(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         call: &UpstreamCall,
     ) -> impl Future<Output = Result<UpstreamResult, CallError>> + Send;
 
-    /// Ends the connection of a source, if there is one.
-    fn close(&self, source: &crate::model::ids::SourceId) -> impl Future<Output = ()> + Send;
+    /// Ends everything that is open to a source.
+    fn close(&self, source: &SourceId) -> impl Future<Output = ()> + Send;
 
     /// Ends every connection.
     fn close_all(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// One source, over one of its connections or without one: what is dialled and called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The source.
+    pub record: SourceRecord,
+    /// Whose credentials are used.
+    pub connection: Option<UsedConnection>,
+}
+
+impl Route {
+    /// Everything that an open connection depends on: with another digest it is not the one wanted.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let transport = self.record.transport.digest();
+        match &self.connection {
+            None => transport,
+            Some(connection) => {
+                Digest::of(format!("{transport} {}", connection.digest()).as_bytes())
+            }
+        }
+    }
 }
 
 /// What a source offers at one moment.
@@ -98,6 +124,9 @@ pub enum CallError {
         /// Its words.
         message: String,
     },
+    /// Nothing was sent: the credential that it needs cannot be had.
+    #[error("{0}")]
+    Credential(SecretsError),
     /// A server over HTTP answered with an error status.
     #[error("{0}")]
     Status(Box<HttpRefusal>),

@@ -1,15 +1,17 @@
 //! The durable record: settings, sources, manifests, policies, runs, journals and blobs of one hub.
 
 use crate::model::answer::RefusedAnswer;
+use crate::model::connection::Connections;
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
 use crate::model::journal::Entry;
+use crate::model::names::ConnectionName;
 use crate::model::policy::Policy;
 use crate::model::run::{RunRecord, RunStatus};
-use crate::model::source::{Connections, Manifest, Settings, SourceRecord};
+use crate::model::source::{Manifest, Settings, SourceRecord};
 use crate::model::time::WallMs;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -127,6 +129,30 @@ pub trait Store: Send + Sync + 'static {
         &self,
         source: &SourceId,
     ) -> impl Future<Output = Result<Connections, StoreError>> + Send;
+
+    /// Writes the connections of a source under the hub's lock.
+    ///
+    /// # Errors
+    /// The old ones stay.
+    fn write_connections(
+        &self,
+        source: &SourceId,
+        connections: &Connections,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// When each connection of a source was used last, as far as is known.
+    fn last_used(
+        &self,
+        source: &SourceId,
+    ) -> impl Future<Output = BTreeMap<ConnectionName, WallMs>> + Send;
+
+    /// Notes that a connection was used. Best effort, and moves no generation.
+    fn note_used(
+        &self,
+        source: &SourceId,
+        connection: &ConnectionName,
+        wall: WallMs,
+    ) -> impl Future<Output = ()> + Send;
 
     /// Writes a run's record, once.
     ///

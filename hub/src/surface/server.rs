@@ -1,6 +1,7 @@
 //! Answers MCP requests: `initialize`, `server/discover`, `tools/list` and three tools.
 #![expect(clippy::disallowed_methods, reason = "watches for a cancelled request beside it")]
 
+use super::http::Principal;
 use super::words::{definitions, instructions};
 use crate::core::engine::StopBy;
 use crate::driver::{Code, Hub, Reply, Request, StopSignal};
@@ -28,8 +29,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Where results say who made them.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
-/// Who calls over standard streams: whoever may start this hub at all.
+/// Who calls over standard streams: whoever may start this hub at all. No token has a name that begins like
+/// what those over HTTP are called.
 const OWN_PRINCIPAL: &str = "hub";
+const TOKEN_PRINCIPAL: &str = "token ";
 /// How long a client may keep the definitions, in milliseconds.
 const DEFINITIONS_TTL_MS: u64 = 3_600_000;
 
@@ -41,8 +44,8 @@ pub struct HubServer<P: Ports> {
 struct Inner<P: Ports> {
     hub: Hub<P>,
     profile: String,
-    /// Who is served: over standard streams, whoever started this process.
-    principal: String,
+    /// Is each request known by its own token, and not by the stream it comes over?
+    over_http: bool,
     tools: Vec<Tool>,
     /// The inventory of the moment the client connected.
     inventory: RwLock<String>,
@@ -60,10 +63,33 @@ impl<P: Ports> HubServer<P> {
     /// A server over `hub`. `closed` says that the client hung up, which cancels nothing.
     #[must_use]
     pub fn new(hub: Hub<P>, profile: String, closed: Arc<AtomicBool>) -> HubServer<P> {
+        HubServer::with(hub, profile, closed, false)
+    }
+
+    /// A server whose requests come over HTTP, each let in by a token.
+    pub(super) fn over_http(hub: Hub<P>, profile: String, closed: Arc<AtomicBool>) -> HubServer<P> {
+        HubServer::with(hub, profile, closed, true)
+    }
+
+    fn with(
+        hub: Hub<P>,
+        profile: String,
+        closed: Arc<AtomicBool>,
+        over_http: bool,
+    ) -> HubServer<P> {
         let (tools, inventory) = (definitions(), RwLock::default());
-        let principal = OWN_PRINCIPAL.to_owned();
-        let inner = Inner { hub, profile, principal, tools, inventory, closed };
+        let inner = Inner { hub, profile, over_http, tools, inventory, closed };
         HubServer { inner: Arc::new(inner) }
+    }
+
+    /// Who sent a request. What a client calls itself does not count.
+    fn principal(&self, context: &RequestContext<RoleServer>) -> Option<String> {
+        if !self.inner.over_http {
+            return Some(OWN_PRINCIPAL.to_owned());
+        }
+        let parts = context.extensions.get::<http::request::Parts>()?;
+        let Principal(name) = parts.extensions.get::<Principal>()?;
+        Some(format!("{TOKEN_PRINCIPAL}{name}"))
     }
 
     async fn read_inventory(&self) {
@@ -302,7 +328,10 @@ impl<P: Ports> ServerHandler for HubServer<P> {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.take().unwrap_or_default());
         let client = Client {
-            principal: self.inner.principal.clone(),
+            principal: self.principal(&context).ok_or_else(|| {
+                tracing::error!("a request came in without a token");
+                ErrorData::internal_error("the hub does not know who asks", None)
+            })?,
             request: Digest::of(canonical(&arguments).as_bytes()),
         };
         let answer = async {

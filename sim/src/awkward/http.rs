@@ -101,11 +101,11 @@ struct Inner {
     over: AtomicBool,
 }
 
-struct HttpRequest {
-    method: String,
-    path: String,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
+pub(crate) struct HttpRequest {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Running {
@@ -474,7 +474,7 @@ fn open_stream(to: &TcpStream, headers: &[(&str, String)]) -> std::io::Result<()
     to.try_clone()?.write_all(format!("{head}\r\n").as_bytes())
 }
 
-fn respond(
+pub(crate) fn respond(
     to: &TcpStream,
     status: u16,
     headers: &[(&str, String)],
@@ -490,7 +490,9 @@ fn respond(
     Ok(true)
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<HttpRequest>> {
+pub(crate) fn read_request(
+    reader: &mut BufReader<TcpStream>,
+) -> std::io::Result<Option<HttpRequest>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);

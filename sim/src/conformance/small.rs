@@ -6,7 +6,7 @@ use hub::ports::clock::Clock;
 use hub::ports::entropy::Entropy;
 use hub::ports::secrets::Secrets;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Ticks never go back, and a sleep never ends early.
@@ -32,7 +32,7 @@ pub fn entropy<E: Entropy>(entropy: &E) {
     entropy.fill(&mut one);
     entropy.fill(&mut other);
     assert_ne!(one, other);
-    let different: std::collections::BTreeSet<u8> = one.into_iter().collect();
+    let different: BTreeSet<u8> = one.into_iter().collect();
     assert!(different.len() > 20, "{different:?}");
 }
 
@@ -56,9 +56,13 @@ pub fn secrets<S: Secrets>(secrets: &S, secret: &str) {
         set: BTreeMap::from([("MODE".to_owned(), "quiet".to_owned())]),
         pass: vec!["NO_SUCH_VARIABLE".to_owned()],
     };
-    assert!(secrets.environment(&missing).is_err(), "a variable that is not set is an error");
+    let none = BTreeSet::new();
+    assert!(
+        secrets.environment(&missing, &none).is_err(),
+        "a variable that is not set is an error"
+    );
     secrets.know(&Transport::Stdio(missing.clone()));
     let plain = StdioCommand { pass: Vec::new(), ..missing };
-    let environment = secrets.environment(&plain).expect("nothing is missing");
+    let environment = secrets.environment(&plain, &none).expect("nothing is missing");
     assert!(environment.contains(&("MODE".to_owned(), "quiet".to_owned())));
 }

@@ -1,9 +1,8 @@
 //! What every way to upstream servers must do, shown on a source that offers a read.
 
 use hub::model::digest::Digest;
-use hub::model::source::SourceRecord;
 use hub::model::time::{Tick, WallMs};
-use hub::ports::sources::{CallError, Sources, UpstreamCall};
+use hub::ports::sources::{CallError, Route, Sources, UpstreamCall};
 use serde_json::Value;
 
 /// Lists, calls and closes one source. `read` is a tool of it that takes `arguments`; `deadline` lies in
@@ -13,7 +12,7 @@ use serde_json::Value;
 /// The sources break a promise.
 pub async fn sources<S: Sources>(
     sources: &S,
-    source: &SourceRecord,
+    source: &Route,
     read: &str,
     arguments: &Value,
     deadline: Tick,
@@ -55,8 +54,8 @@ pub async fn sources<S: Sources>(
         "another listing allows nothing: {stale:?}"
     );
 
-    sources.close(&source.id).await;
-    sources.close(&source.id).await;
+    sources.close(&source.record.id).await;
+    sources.close(&source.record.id).await;
     sources.close_all().await;
     let after = sources.dial(source, None, deadline).await.expect("it can be had again");
     assert!(!after.tools.is_empty());

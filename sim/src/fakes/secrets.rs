@@ -1,22 +1,32 @@
 //! Secrets that are a list of values, scrubbed as they are.
 
+use hub::model::connection::{Destination, Reference, SECRET_BYTES_MIN};
 use hub::model::digest::Digest;
 use hub::model::ids::HubId;
 use hub::model::source::{StdioCommand, Transport};
-use hub::ports::secrets::{Secrets, SecretsError, Signature};
+use hub::model::time::WallMs;
+use hub::ports::secrets::{SecretText, Secrets, SecretsError, Signature};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+
+/// The one token by which clients over HTTP are known.
+const SIM_TOKEN: &str = "a-token-of-the-simulator";
 
 /// Knows a few values, and nothing of encodings. Every process signs with the same key, as every process of
 /// one hub does.
 #[derive(Debug, Clone, Default)]
-pub struct SimSecrets(Vec<String>, Arc<Mutex<Vec<String>>>);
+pub struct SimSecrets(
+    Vec<String>,
+    Arc<Mutex<Vec<String>>>,
+    Arc<Mutex<BTreeMap<Reference, (Destination, String)>>>,
+);
 
 impl SimSecrets {
     /// Secrets of these values.
     #[must_use]
     pub fn of(values: Vec<String>) -> SimSecrets {
-        SimSecrets(values, Arc::default())
+        SimSecrets(values, Arc::default(), Arc::default())
     }
 
     fn own(&self) -> Vec<String> {
@@ -27,11 +37,73 @@ impl SimSecrets {
 impl Secrets for SimSecrets {
     fn know(&self, _transport: &Transport) {}
 
-    fn environment(&self, command: &StdioCommand) -> Result<Vec<(String, String)>, SecretsError> {
-        match command.pass.first() {
+    fn environment(
+        &self,
+        command: &StdioCommand,
+        given: &BTreeSet<String>,
+    ) -> Result<Vec<(String, String)>, SecretsError> {
+        match command.pass.iter().find(|name| !given.contains(*name)) {
             Some(name) => Err(SecretsError::NotSet(name.clone())),
             None => Ok(command.set.clone().into_iter().collect()),
         }
+    }
+
+    async fn keep(
+        &self,
+        reference: &Reference,
+        destination: &Destination,
+        value: SecretText,
+    ) -> Result<(), SecretsError> {
+        if value.expose().len() < SECRET_BYTES_MIN {
+            return Err(SecretsError::Unfit("it is too short".to_owned()));
+        }
+        self.know_value(value.expose());
+        let item = (destination.clone(), value.expose().to_owned());
+        self.2.lock().expect("not poisoned").insert(reference.clone(), item);
+        Ok(())
+    }
+
+    async fn release(
+        &self,
+        reference: &Reference,
+        destination: &Destination,
+    ) -> Result<SecretText, SecretsError> {
+        let kept = self.2.lock().expect("not poisoned").get(reference).cloned();
+        match kept {
+            None => Err(SecretsError::Missing(reference.to_string())),
+            Some((bound, value)) if bound == *destination => {
+                self.know_value(&value);
+                Ok(SecretText::new(value))
+            }
+            Some(_) => Err(SecretsError::Elsewhere(reference.to_string())),
+        }
+    }
+
+    async fn forget(&self, reference: &Reference) -> Result<(), SecretsError> {
+        self.2.lock().expect("not poisoned").remove(reference);
+        Ok(())
+    }
+
+    async fn learn(
+        &self,
+        _hub: &HubId,
+        references: Vec<(Reference, WallMs)>,
+    ) -> Result<(), SecretsError> {
+        for (reference, _) in references {
+            let kept = self.2.lock().expect("not poisoned").get(&reference).cloned();
+            if let Some((_, value)) = kept {
+                self.know_value(&value);
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_tokens(&self) -> Result<(), SecretsError> {
+        Ok(())
+    }
+
+    fn bearer(&self, token: &str) -> Option<String> {
+        (token == SIM_TOKEN).then(|| "default".to_owned())
     }
 
     fn know_value(&self, value: &str) {

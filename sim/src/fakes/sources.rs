@@ -6,9 +6,8 @@ use crate::seed::{Seed, Stream};
 use hub::model::call::{Block, UpstreamResult};
 use hub::model::contract::Contract;
 use hub::model::ids::SourceId;
-use hub::model::source::SourceRecord;
 use hub::model::time::{Tick, WallMs};
-use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
+use hub::ports::sources::{CallError, Listing, Route, Sources, UpstreamCall};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -112,7 +111,7 @@ fn contract(tool: &FakeTool) -> Contract {
 impl Sources for SimSources {
     async fn dial(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         _listed_after: Option<WallMs>,
         _deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
@@ -122,8 +121,11 @@ impl Sources for SimSources {
             if inner.chance.percent(unreachable) {
                 return Err(CallError::NotSent("the server is down".to_owned()));
             }
-            self.dialled.lock().expect("not poisoned").insert(source.id.clone(), inner.listings);
-            let tools = inner.tools.get(&source.id).map(Vec::as_slice).unwrap_or_default();
+            self.dialled
+                .lock()
+                .expect("not poisoned")
+                .insert(route.record.id.clone(), inner.listings);
+            let tools = inner.tools.get(&route.record.id).map(Vec::as_slice).unwrap_or_default();
             Ok(Arc::new(Listing {
                 number: inner.listings,
                 listed: WallMs(0),
@@ -136,18 +138,14 @@ impl Sources for SimSources {
         dialled.await
     }
 
-    async fn call(
-        &self,
-        source: &SourceRecord,
-        call: &UpstreamCall,
-    ) -> Result<UpstreamResult, CallError> {
-        let dialled = self.dialled.lock().expect("not poisoned").get(&source.id).copied();
+    async fn call(&self, route: &Route, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
+        let dialled = self.dialled.lock().expect("not poisoned").get(&route.record.id).copied();
         if dialled != Some(call.listing) {
             return Err(CallError::NotSent("the source was not dialled for this".to_owned()));
         }
         let write = self
             .upstreams
-            .offered(&source.id)
+            .offered(&route.record.id)
             .iter()
             .any(|tool| tool.name == call.raw.as_str() && !tool.read_only);
         let arguments = call.arguments.to_string();

@@ -3,13 +3,15 @@
 use super::faults::Faults;
 use super::history::{History, Seen};
 use hub::model::answer::RefusedAnswer;
+use hub::model::connection::{Connections, Place};
 use hub::model::digest::Digest;
 use hub::model::facts::SourcePolicy;
 use hub::model::ids::{RunId, SourceId};
 use hub::model::journal::Entry;
+use hub::model::names::ConnectionName;
 use hub::model::policy::Policy;
 use hub::model::run::{RunRecord, RunStatus};
-use hub::model::source::{Connections, Manifest, Settings, SourceRecord};
+use hub::model::source::{Manifest, Settings, SourceRecord};
 use hub::model::time::WallMs;
 use hub::ports::store::{LockName, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +27,7 @@ pub(super) struct Contents {
     manifests: BTreeMap<SourceId, Manifest>,
     policies: BTreeMap<SourceId, SourcePolicy>,
     connections: BTreeMap<SourceId, Connections>,
+    used: BTreeMap<SourceId, BTreeMap<ConnectionName, WallMs>>,
     runs: BTreeMap<RunId, StoredRun>,
     pub(super) blobs: BTreeMap<Digest, String>,
     cancels: BTreeSet<RunId>,
@@ -84,12 +87,14 @@ impl SimStore {
 
     /// Gives a source connections, of which the first is the default.
     pub fn connect(&self, source: &SourceId, names: &[&str]) {
-        let names: Vec<_> =
-            names.iter().map(|name| name.parse().expect("the name of a connection")).collect();
+        let mut connections = Connections::default();
+        for name in names {
+            let name = name.parse().expect("the name of a connection");
+            connections.enter(&name, Place::Env("TOKEN".to_owned()), WallMs(0));
+        }
         let mut disk = self.lock_disk();
         disk.generation += 1;
-        let default = names.first().cloned();
-        disk.connections.insert(source.clone(), Connections { names, default });
+        disk.connections.insert(source.clone(), connections);
     }
 
     async fn change<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
@@ -162,6 +167,7 @@ impl Store for SimStore {
             disk.manifests.remove(source);
             disk.policies.remove(source);
             disk.connections.remove(source);
+            disk.used.remove(source);
         })
         .await;
         Ok(())
@@ -195,6 +201,24 @@ impl Store for SimStore {
 
     async fn connections(&self, source: &SourceId) -> Result<Connections, StoreError> {
         Ok(self.lock_disk().connections.get(source).cloned().unwrap_or_default())
+    }
+
+    async fn write_connections(
+        &self,
+        source: &SourceId,
+        connections: &Connections,
+    ) -> Result<(), StoreError> {
+        self.change(|disk| disk.connections.insert(source.clone(), connections.clone())).await;
+        Ok(())
+    }
+
+    async fn last_used(&self, source: &SourceId) -> BTreeMap<ConnectionName, WallMs> {
+        self.lock_disk().used.get(source).cloned().unwrap_or_default()
+    }
+
+    async fn note_used(&self, source: &SourceId, connection: &ConnectionName, wall: WallMs) {
+        let mut disk = self.lock_disk();
+        disk.used.entry(source.clone()).or_default().insert(connection.clone(), wall);
     }
 
     async fn create_run(&self, run: &RunRecord) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use hub::adapters::clock::SystemClock;
 use hub::adapters::entropy::SystemEntropy;
-use hub::adapters::secrets::EnvironmentSecrets;
+use hub::adapters::secrets::KeptSecrets;
 use hub::adapters::sources::McpSources;
 use hub::adapters::store::FileStore;
 use hub::model::ids::SourceId;
@@ -10,6 +10,7 @@ use hub::model::source::{Consent, SourceRecord, StdioCommand, Transport};
 use hub::model::time::{Tick, WallMs};
 use hub::ports::clock::Clock as _;
 use hub::ports::secrets::Secrets as _;
+use hub::ports::sources::Route;
 use serde_json::json;
 use sim::conformance::{small, sources, store};
 use sim::fakes::{
@@ -47,8 +48,11 @@ async fn the_simulated_clock_and_randomness() {
 
 #[test]
 fn secrets_of_the_environment_and_simulated_ones() {
-    let real =
-        EnvironmentSecrets::new([("TOKEN".to_owned(), SECRET.to_owned())], "/nonexistent".into());
+    let real = KeptSecrets::new(
+        [("TOKEN".to_owned(), SECRET.to_owned())],
+        "/nonexistent".into(),
+        "/nonexistent".into(),
+    );
     real.know(&Transport::Stdio(command("/bin/x", &[], &["TOKEN"])));
     small::secrets(&real, SECRET);
     small::secrets(&SimSecrets::of(vec![SECRET.to_owned()]), SECRET);
@@ -89,12 +93,13 @@ async fn a_real_server_over_its_standard_streams() {
     )));
     let clock = SystemClock::new();
     let real = McpSources::new(
-        Arc::new(EnvironmentSecrets::new([], "/nonexistent".into())),
+        Arc::new(KeptSecrets::new([], "/nonexistent".into(), "/nonexistent".into())),
         clock,
         program.into(),
     );
     let deadline = clock.tick().after(Duration::from_secs(60));
-    sources::sources(&real, &source, "list_notes", &json!({}), deadline).await;
+    let route = Route { record: source, connection: None };
+    sources::sources(&real, &route, "list_notes", &json!({}), deadline).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,6 +110,6 @@ async fn a_simulated_server() {
     upstreams
         .offer(&source.id, vec![FakeTool { name: "get".to_owned(), read_only: true, edition: 1 }]);
     let fake = SimSources::new(upstreams, Faults::default());
-    sources::sources(&fake, &source, "get", &json!({ "k": 1 }), Tick(Duration::from_secs(60)))
-        .await;
+    let route = Route { record: source, connection: None };
+    sources::sources(&fake, &route, "get", &json!({ "k": 1 }), Tick(Duration::from_secs(60))).await;
 }

@@ -8,11 +8,11 @@ use hub::model::ids::SourceId;
 use hub::model::journal::Entry;
 use hub::model::limits::{LOOKUPS_MAX, Limits, TIMERS_MAX};
 use hub::model::policy::Choice;
-use hub::model::source::{Settings, SourceRecord};
+use hub::model::source::Settings;
 use hub::model::time::{Tick, WallMs};
 use hub::ports::Ports as _;
 use hub::ports::clock::Clock as _;
-use hub::ports::sources::{CallError, Listing, Sources, UpstreamCall};
+use hub::ports::sources::{CallError, Listing, Route, Sources, UpstreamCall};
 use hub::ports::store::Store as _;
 use serde_json::{Value, json};
 use sim::fakes::{
@@ -386,7 +386,7 @@ impl Measured {
 
     async fn answer(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         call: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
         match call.raw.as_str() {
@@ -410,25 +410,21 @@ impl Measured {
             }
             _ => {}
         }
-        self.inner.call(source, call).await
+        self.inner.call(route, call).await
     }
 }
 
 impl Sources for Measured {
     async fn dial(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
-        self.inner.dial(source, listed_after, deadline).await
+        self.inner.dial(route, listed_after, deadline).await
     }
 
-    async fn call(
-        &self,
-        source: &SourceRecord,
-        call: &UpstreamCall,
-    ) -> Result<UpstreamResult, CallError> {
+    async fn call(&self, route: &Route, call: &UpstreamCall) -> Result<UpstreamResult, CallError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let open = {
             let mut open = self.open.lock().expect("not poisoned");
@@ -436,7 +432,7 @@ impl Sources for Measured {
             *open
         };
         self.calls_at_once.fetch_max(open, Ordering::SeqCst);
-        let answer = self.answer(source, call).await;
+        let answer = self.answer(route, call).await;
         *self.open.lock().expect("not poisoned") -= 1;
         answer
     }

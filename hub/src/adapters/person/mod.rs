@@ -3,6 +3,7 @@
 //! `words` is what every channel says alike. Nothing here records a decision: answers are handed to the
 //! driver.
 
+mod masked;
 mod nobody;
 mod page;
 mod prompt;

@@ -7,7 +7,7 @@
     reason = "the terminal is a file, and this is the one place that opens it"
 )]
 
-use super::words;
+use super::{masked, words};
 use crate::core::approvals::Answer;
 use crate::model::answer::NotDecided;
 use crate::model::call::Seq;
@@ -18,6 +18,7 @@ use crate::model::policy::{Channel, Choice};
 use crate::model::time::WallMs;
 use crate::model::visible::visible;
 use crate::ports::person::{Incoming, Person, Reached, Waiting};
+use crate::ports::secrets::SecretText;
 use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -113,6 +114,13 @@ impl TerminalPerson {
         }
     }
 
+    /// Asks for a secret, of which nothing is shown; `None` if there is no terminal, or the person gave
+    /// up.
+    #[must_use]
+    pub fn secret(prompt: &str) -> Option<SecretText> {
+        masked::ask(prompt)
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,7 +192,7 @@ impl TerminalPerson {
 }
 
 /// Has the terminal gone away?
-fn is_hung_up(terminal: &File) -> bool {
+pub(super) fn is_hung_up(terminal: &File) -> bool {
     tcgetattr(terminal).is_err()
 }
 
@@ -281,18 +289,18 @@ impl Person for TerminalPerson {
     }
 }
 
-fn open_terminal() -> std::io::Result<File> {
+pub(super) fn open_terminal() -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
 }
 
 /// Keys arrive one by one and unseen while this lives.
-struct RawMode {
+pub(super) struct RawMode {
     terminal: File,
     before: Termios,
 }
 
 impl RawMode {
-    fn enter(terminal: &File) -> Option<RawMode> {
+    pub(super) fn enter(terminal: &File) -> Option<RawMode> {
         let terminal = terminal.try_clone().ok()?;
         let before = tcgetattr(&terminal).ok()?;
         let mut raw = before.clone();

@@ -1,8 +1,12 @@
-//! Secrets: resolved for one use, and scrubbed from everything. Values never leave here unscrubbed, except
-//! into the environment of a source's child.
+//! Secrets: kept, resolved for one use, and scrubbed from everything. Values never leave here unscrubbed,
+//! except towards the one destination they were entered for.
+//!
+//! `vault` is the place they are kept in, `kept` binds each to its destination, `scrub` takes them out of
+//! text, `tokens` are those by which clients over HTTP are known.
 
-mod environment;
+mod kept;
 mod scrub;
+mod tokens;
 mod vault;
 
-pub use environment::EnvironmentSecrets;
+pub use kept::KeptSecrets;

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 const TAIL_LINES: usize = 40;
 /// Bytes of one such line that are kept.
 const TAIL_LINE_BYTES: usize = 2048;
-/// Bytes of one line that are read at a time; a longer one is taken in pieces.
+/// Bytes of one line that are read; of a longer one the rest is dropped.
 const LINE_BYTES_READ: u64 = 64 * 1024;
 /// How long a server may take to end once its input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
@@ -138,11 +138,16 @@ impl Drop for ServerProcess {
 /// Reads error output for ever, keeping only its last lines: a server must never block on it.
 async fn keep_tail(stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>, scrub: Scrub) {
     let mut reader = BufReader::new(stderr);
+    let mut goes_on = false;
     loop {
         let mut line = Vec::new();
         let read = (&mut reader).take(LINE_BYTES_READ).read_until(b'\n', &mut line).await;
         if !matches!(read, Ok(bytes) if bytes > 0) {
             return;
+        }
+        // The rest of a line too long to be read at once may begin with half a secret: it is not kept.
+        if std::mem::replace(&mut goes_on, line.last() != Some(&b'\n')) {
+            continue;
         }
         // Scrubbed whole, then cut: half a secret is one, too.
         let text = scrub(String::from_utf8_lossy(&line).trim_end());

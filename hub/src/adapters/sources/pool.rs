@@ -1,16 +1,20 @@
 //! The pool: one connection per source, opened when it is first needed, reopened with backoff.
 
 use super::child::Scrub;
+use super::credential::Credential;
+use super::http::Server;
 use super::keeper::Keeper;
 use super::session::{Line, Session, call};
 use crate::model::call::UpstreamResult;
+use crate::model::connection::Place;
 use crate::model::digest::Digest;
 use crate::model::ids::SourceId;
-use crate::model::source::{SourceRecord, Transport};
+use crate::model::names::ConnectionName;
+use crate::model::source::{StdioCommand, Transport};
 use crate::model::time::{Tick, WallMs};
 use crate::ports::clock::Clock;
 use crate::ports::secrets::Secrets;
-use crate::ports::sources::{CallError, HttpRefusal, Listing, Sources, UpstreamCall};
+use crate::ports::sources::{CallError, HttpRefusal, Listing, Route, Sources, UpstreamCall};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,11 +40,11 @@ pub struct McpSources<S, C> {
     secrets: Arc<S>,
     clock: C,
     keeper: Keeper,
-    slots: Mutex<BTreeMap<SourceId, Arc<Slot>>>,
+    slots: Mutex<BTreeMap<(SourceId, Option<ConnectionName>), Arc<Slot>>>,
     listings: AtomicU64,
 }
 
-/// One source's place in the pool.
+/// One source's place in the pool, over one of its connections.
 #[derive(Default)]
 struct Slot {
     /// Held while the source is started or listed.
@@ -58,6 +62,8 @@ struct State {
     /// Not started again before this.
     not_before: Tick,
     last_failure: Option<CallError>,
+    /// What was tried last.
+    tried: Option<Digest>,
     /// Did the older way of HTTP work the last time? Then it is tried first.
     older: bool,
 }
@@ -106,9 +112,10 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
         }
     }
 
-    fn slot(&self, source: &SourceId) -> Arc<Slot> {
+    fn slot(&self, route: &Route) -> Arc<Slot> {
+        let connection = route.connection.as_ref().map(|used| used.name.clone());
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(slots.entry(source.clone()).or_default())
+        Arc::clone(slots.entry((route.record.id.clone(), connection)).or_default())
     }
 
     fn left(&self, deadline: Tick) -> Duration {
@@ -132,7 +139,7 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
 
     async fn open(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         state: &mut State,
         deadline: Tick,
     ) -> Result<(), CallError> {
@@ -148,15 +155,14 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
             });
         }
         let within = self.left(deadline);
-        let digest = source.transport.digest();
-        let opened = match &source.transport {
+        let digest = route.digest();
+        let connection = route.connection.as_ref();
+        let credential = Credential::of(&self.secrets, &route.record, connection);
+        let secrets = Arc::clone(&self.secrets);
+        let scrub: Scrub = Arc::new(move |text| secrets.scrub(text));
+        let opened = match &route.record.transport {
             Transport::Stdio(command) => {
-                let environment = self
-                    .secrets
-                    .environment(command)
-                    .map_err(|error| CallError::NotSent(error.to_string()))?;
-                let secrets = Arc::clone(&self.secrets);
-                let scrub: Scrub = Arc::new(move |text| secrets.scrub(text));
+                let environment = self.environment(command, &credential).await?;
                 Session::open(command, &environment, digest, within, &scrub, &self.keeper)
                     .await
                     .map_err(CallError::NotSent)
@@ -164,7 +170,8 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
             Transport::Http(endpoint) => {
                 let clock = self.clock.clone();
                 let now = Arc::new(move || clock.wall());
-                let opened = Session::open_http(endpoint, digest, within, state.older, now).await;
+                let server = Server::new(endpoint, credential, scrub);
+                let opened = Session::open_http(server, digest, within, state.older, now).await;
                 opened.map(|(session, older)| {
                     state.older = older;
                     session
@@ -185,10 +192,34 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
         }
     }
 
+    /// What a process is started with: its settings, and the secrets of its connection.
+    async fn environment(
+        &self,
+        command: &StdioCommand,
+        credential: &Credential,
+    ) -> Result<Vec<(String, String)>, CallError> {
+        let released = credential.release().await.map_err(CallError::Credential)?;
+        let variables: Vec<(String, String)> = released
+            .into_iter()
+            .filter_map(|(place, value)| match place {
+                Place::Env(name) => Some((name, value.expose().to_owned())),
+                Place::Bearer | Place::Basic | Place::Header(_) | Place::Query(_) => None,
+            })
+            .collect();
+        let given = variables.iter().map(|(name, _)| name.clone()).collect();
+        let environment = self.secrets.environment(command, &given);
+        let mut environment = environment.map_err(|error| CallError::NotSent(error.to_string()))?;
+        environment.retain(|(name, _)| !given.contains(name));
+        environment.extend(variables);
+        Ok(environment)
+    }
+
     fn failed(&self, state: &mut State, error: CallError) -> CallError {
         let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.min(16));
         let asked = match &error {
             CallError::Status(refusal) => refusal.retry_after_ms.map(left_alone),
+            // It is no fault of the server's: once the person has helped, it is tried at once.
+            CallError::Credential(_) => return error,
             CallError::NotSent(_)
             | CallError::Refused { .. }
             | CallError::TooLarge { .. }
@@ -204,20 +235,24 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
 
     async fn dial_slot(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         slot: &Slot,
         state: &mut State,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
-        let digest = source.transport.digest();
+        let digest = route.digest();
+        // What failed with another credential or command says nothing about this one.
+        if state.tried.replace(digest) != Some(digest) {
+            (state.failures, state.not_before, state.last_failure) = (0, Tick::default(), None);
+        }
         let usable = state.session.as_ref().is_some_and(|s| s.is_open() && s.transport == digest);
         if !usable {
             *slot.ready() = None;
             if let Some(old) = state.session.take() {
                 old.close().await;
             }
-            self.open(source, state, deadline).await?;
+            self.open(route, state, deadline).await?;
         }
         let within = self.left(deadline);
         let Some(session) = state.session.as_mut() else {
@@ -323,34 +358,34 @@ impl<S: Secrets, C: Clock + Clone> McpSources<S, C> {
     /// Opens a new connection in place of one whose session is gone.
     async fn reopen(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         slot: &Slot,
         outgoing: &UpstreamCall,
     ) -> Result<(), CallError> {
         let mut state = self.turn(slot, outgoing.deadline).await?;
-        self.dial_slot(source, slot, &mut state, None, outgoing.deadline).await.map(|_| ())
+        self.dial_slot(route, slot, &mut state, None, outgoing.deadline).await.map(|_| ())
     }
 }
 
 impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
     async fn dial(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         listed_after: Option<WallMs>,
         deadline: Tick,
     ) -> Result<Arc<Listing>, CallError> {
-        let slot = self.slot(&source.id);
+        let slot = self.slot(route);
         let mut state = self.turn(&slot, deadline).await?;
-        self.dial_slot(source, &slot, &mut state, listed_after, deadline).await
+        self.dial_slot(route, &slot, &mut state, listed_after, deadline).await
     }
 
     async fn call(
         &self,
-        source: &SourceRecord,
+        route: &Route,
         outgoing: &UpstreamCall,
     ) -> Result<UpstreamResult, CallError> {
-        let slot = self.slot(&source.id);
-        let transport = source.transport.digest();
+        let slot = self.slot(route);
+        let transport = route.digest();
         let mut reopened = false;
         for _ in 0..READ_TRIES_MAX {
             self.be_patient(&slot, outgoing.deadline).await?;
@@ -377,7 +412,7 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
                 if std::mem::replace(&mut reopened, true) {
                     return done;
                 }
-                if self.reopen(source, &slot, outgoing).await.is_err() {
+                if self.reopen(route, &slot, outgoing).await.is_err() {
                     return done;
                 }
             } else if slot.patience().is_none() {
@@ -389,8 +424,15 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
     }
 
     async fn close(&self, source: &SourceId) {
-        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(source);
-        if let Some(slot) = slot {
+        let slots: Vec<Arc<Slot>> = {
+            let mut all = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let (closed, kept) =
+                std::mem::take(&mut *all).into_iter().partition(|((id, _), _)| id == source);
+            *all = kept;
+            let closed: BTreeMap<_, _> = closed;
+            closed.into_values().collect()
+        };
+        for slot in slots {
             *slot.ready() = None;
             if let Some(session) = slot.state.lock().await.session.take() {
                 session.close().await;
@@ -401,7 +443,7 @@ impl<S: Secrets, C: Clock + Clone> Sources for McpSources<S, C> {
     async fn close_all(&self) {
         let sources: Vec<SourceId> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.keys().cloned().collect()
+            slots.keys().map(|(source, _)| source.clone()).collect()
         };
         let closing = sources.iter().map(|source| self.close(source));
         futures::future::join_all(closing).await;

@@ -1,6 +1,7 @@
 //! Results that must arrive exactly as they came: nothing in between may drop a member, refuse a tool or
 //! round a number.
 
+use super::child::Scrub;
 use crate::model::json::cut;
 use rmcp::RoleClient;
 use rmcp::model::ServerResult;
@@ -16,10 +17,18 @@ const METHODS: &[&str] = &["tools/list", "tools/call"];
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Requests on their way whose results are wrapped. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RawResults(Arc<Mutex<BTreeSet<String>>>);
+#[derive(Clone)]
+pub(super) struct RawResults {
+    ids: Arc<Mutex<BTreeSet<String>>>,
+    scrub: Scrub,
+}
 
 impl RawResults {
+    /// No request is on its way. `scrub` is for what is cut.
+    pub(super) fn new(scrub: Scrub) -> RawResults {
+        RawResults { ids: Arc::default(), scrub }
+    }
+
     /// Takes note of a message that leaves.
     pub(super) fn note(&self, message: &Value) {
         let method = message.get("method").and_then(Value::as_str);
@@ -43,7 +52,7 @@ impl RawResults {
         }
         if let Some(error) = members.get("error") {
             // An answer that is both is an error, and an error of any shape is one: nobody waits for more.
-            let error = readable(error);
+            let error = readable(error, &self.scrub);
             members.insert("error".to_owned(), error);
             members.remove("result");
         }
@@ -60,18 +69,20 @@ impl RawResults {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An error in the shape that the protocol wants.
-fn readable(error: &Value) -> Value {
+fn readable(error: &Value, scrub: &Scrub) -> Value {
     let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
     let message = error.get("message").and_then(Value::as_str);
     let message = message.map_or_else(
         || error.as_str().map_or_else(|| error.to_string(), str::to_owned),
         str::to_owned,
     );
+    // Before it is cut: half a secret is one, too.
+    let message = scrub(&message);
     let mut members = serde_json::Map::new();
     members.insert("code".to_owned(), Value::from(code.unwrap_or(-32603)));
     members.insert("message".to_owned(), Value::from(cut(&message, MESSAGE_BYTES_MAX)));
@@ -99,7 +110,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_for_a_request_that_is_over() {
-        let raw = RawResults::default();
+        let raw = RawResults::new(Arc::new(str::to_owned));
         for id in [1, 2, 3] {
             raw.note(&json!({"id": id, "method": "tools/call"}));
         }
@@ -115,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_error_of_any_shape_is_an_answer() {
-        let raw = RawResults::default();
+        let raw = RawResults::new(Arc::new(str::to_owned));
         for (error, code, message) in [
             (json!({"code": -5, "message": "no"}), -5, "no"),
             (json!({"code": "x", "message": "no"}), -32603, "no"),

@@ -1,5 +1,6 @@
 //! What servers send, read member by member: one odd tool or block never costs the others.
 
+use super::child::Scrub;
 use crate::model::call::{Block, UpstreamResult};
 use crate::model::contract::Contract;
 use crate::model::json::{DEPTH_MAX, is_too_deep};
@@ -20,8 +21,8 @@ const CURSOR_BYTES_MAX: usize = 4 * 1024;
 const NOTICES_MAX: usize = 50;
 
 /// Collects the pages of a listing.
-#[derive(Default)]
 pub(super) struct Pages {
+    scrub: Scrub,
     pub(super) tools: Vec<Contract>,
     pub(super) notices: Vec<String>,
     names: BTreeSet<String>,
@@ -30,6 +31,23 @@ pub(super) struct Pages {
 }
 
 impl Pages {
+    /// Nothing listed yet. `scrub` is for what is shown of names.
+    pub(super) fn new(scrub: Scrub) -> Pages {
+        Pages {
+            scrub,
+            tools: Vec::new(),
+            notices: Vec::new(),
+            names: BTreeSet::new(),
+            cursors: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// A tool's name, for a notice: scrubbed before it is cut.
+    fn shown(&self, name: &str) -> String {
+        one_line(&(self.scrub)(name), 60)
+    }
+
     /// Takes one page; the cursor of the next, if there is one that leads anywhere.
     pub(super) fn take(&mut self, page: &Value) -> Result<Option<String>, String> {
         let Some(tools) = page.get("tools").and_then(Value::as_array) else {
@@ -67,20 +85,20 @@ impl Pages {
         match members.get("name").and_then(Value::as_str) {
             None | Some("") => self.notice("a tool without a name was dropped".to_owned()),
             Some(name) if self.names.contains(name) => {
-                self.notice(format!("`{}` is listed twice; the first is kept", one_line(name, 60)));
+                self.notice(format!("`{}` is listed twice; the first is kept", self.shown(name)));
             }
             Some(name) => {
                 let contract = Contract::from_listed(members);
                 if contract.raw_name().is_none() {
                     return self.notice(format!(
                         "the tool `{}` was dropped: its name is too long",
-                        one_line(name, 60)
+                        self.shown(name)
                     ));
                 }
                 if members.values().any(is_too_deep) {
                     return self.notice(format!(
                         "the tool `{}` was dropped: it is nested deeper than {DEPTH_MAX} levels",
-                        one_line(name, 60)
+                        self.shown(name)
                     ));
                 }
                 let bytes = contract.canonical().len();
@@ -88,7 +106,7 @@ impl Pages {
                     let kilobytes = bytes / 1024;
                     return self.notice(format!(
                         "the tool `{}` was dropped: it describes itself in {kilobytes} KB",
-                        one_line(name, 60)
+                        self.shown(name)
                     ));
                 }
                 self.bytes += bytes;
@@ -188,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_bad_tool_drops_only_itself() {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(std::sync::Arc::new(str::to_owned));
         let page = json!({"tools": [{"name": "a", "inputSchema": null, "extra": 1}, 7, {"name": 3}, {"name": "a"}, {"name": "b"}], "nextCursor": "2"});
         assert_eq!(pages.take(&page).unwrap().as_deref(), Some("2"));
         assert_eq!(pages.take(&page).unwrap(), None, "the cursor does not advance");
@@ -206,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_short_or_ends_the_list() {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(std::sync::Arc::new(str::to_owned));
         let page =
             |length: usize| json!({"tools": [{"name": "a"}], "nextCursor": "c".repeat(length)});
         assert!(pages.take(&page(CURSOR_BYTES_MAX)).unwrap().is_some());

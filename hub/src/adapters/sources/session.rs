@@ -9,7 +9,6 @@ use super::result::{Pages, call_result};
 use super::transport::Lines;
 use crate::model::call::UpstreamResult;
 use crate::model::digest::Digest;
-use crate::model::http::HttpEndpoint;
 use crate::model::source::StdioCommand;
 use crate::model::visible::one_line;
 use crate::ports::sources::{CallError, Listing, UpstreamCall};
@@ -70,6 +69,8 @@ pub(super) struct Session {
     /// Changes announced before the listing began; more since make it stale.
     listed_at: u64,
     far: Far,
+    /// For what is cut of the server's own words.
+    scrub: Scrub,
     /// What was agreed to when it was opened.
     pub(super) transport: Digest,
     pub(super) listing: Option<Arc<Listing>>,
@@ -98,7 +99,7 @@ impl Session {
                     .map_err(|error| format!("the command could not be started: {error}"))?;
             let client = HubClient::default();
             let changes = Arc::clone(&client.changes);
-            let lines = Lines::new(stdout, stdin, Arc::new(AtomicU64::new(0)));
+            let lines = Lines::new(stdout, stdin, Arc::default(), scrub.clone());
             match tokio::time::timeout_at(until, client.serve_with_lifecycle(lines, mode)).await {
                 Ok(Ok(service)) => {
                     return Ok(Session {
@@ -106,6 +107,7 @@ impl Session {
                         changes,
                         listed_at: 0,
                         far: Far::Process(Box::new(process)),
+                        scrub: scrub.clone(),
                         transport,
                         listing: None,
                     });
@@ -138,14 +140,14 @@ impl Session {
     /// want it, and the older way where the server says that it does not know the first (`older` starts
     /// there). `Ok` says whether that was the way.
     pub(super) async fn open_http(
-        endpoint: &HttpEndpoint,
+        server: Server,
         transport: Digest,
         within: Duration,
         older: bool,
         now: WallNow,
     ) -> Result<(Session, bool), CallError> {
         let within = within.min(HTTP_BEGIN_WITHIN);
-        let opening = Session::open_http_somehow(endpoint, transport, older, now);
+        let opening = Session::open_http_somehow(server, transport, older, now);
         tokio::time::timeout(within, opening).await.unwrap_or_else(|_| {
             let seconds = within.as_secs();
             Err(CallError::NotSent(format!("the server did not answer within {seconds} s")))
@@ -153,12 +155,11 @@ impl Session {
     }
 
     async fn open_http_somehow(
-        endpoint: &HttpEndpoint,
+        server: Server,
         transport: Digest,
         older: bool,
         now: WallNow,
     ) -> Result<(Session, bool), CallError> {
-        let server = Server::new(endpoint);
         let open_older = async |server, now| match Wire::older(server, now).await {
             Ok((wire, link)) => {
                 Session::shake(wire, link, transport, ClientLifecycleMode::Initialize).await
@@ -201,12 +202,14 @@ impl Session {
     ) -> Result<Session, Refused> {
         let client = HubClient::default();
         let changes = Arc::clone(&client.changes);
+        let scrub = link.scrub();
         match client.serve_with_lifecycle(wire, mode).await {
             Ok(service) => Ok(Session {
                 service,
                 changes,
                 listed_at: 0,
                 far: Far::Http(link),
+                scrub,
                 transport,
                 listing: None,
             }),
@@ -262,7 +265,7 @@ impl Session {
     async fn list_pages(&self) -> Result<Pages, CallError> {
         let line = self.line();
         let unusable = |why: String| CallError::NotSent(why);
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(self.scrub.clone());
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let params =
@@ -298,7 +301,7 @@ impl Session {
         match self.service.peer().peer_info() {
             Some(info) => {
                 let server = info.server_info.as_ref().map(|s| format!("{} {}", s.name, s.version));
-                let kept = |text: &str| one_line(text, IDENTITY_MAX);
+                let kept = |text: &str| one_line(&(self.scrub)(text), IDENTITY_MAX);
                 (kept(&server.unwrap_or_default()), kept(&info.protocol_version.to_string()))
             }
             None => (String::new(), String::new()),

@@ -1,6 +1,7 @@
 //! JSON-RPC lines between the hub and a server. Lines that are not JSON-RPC are skipped and counted.
 #![expect(clippy::disallowed_methods, reason = "what takes a call back is written by itself")]
 
+use super::child::Scrub;
 use super::raw::RawResults;
 use crate::model::json::parse_from_server;
 use rmcp::RoleClient;
@@ -32,13 +33,13 @@ pub(super) struct Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, skipped: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(reader: R, writer: W, skipped: Arc<AtomicU64>, scrub: Scrub) -> Self {
         Lines {
             reader: BufReader::new(reader),
             line: Vec::new(),
             writer: Arc::new(tokio::sync::Mutex::new(writer)),
             answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
-            raw: RawResults::default(),
+            raw: RawResults::new(scrub),
             skipped,
         }
     }
@@ -136,7 +137,7 @@ mod tests {
     async fn a_line_that_is_half_read_when_the_reader_is_dropped_is_not_lost() {
         use tokio::io::AsyncWriteExt as _;
         let (mut far, near) = tokio::io::duplex(64);
-        let mut lines = Lines::new(near, Vec::new(), Arc::default());
+        let mut lines = Lines::new(near, Vec::new(), Arc::default(), Arc::new(str::to_owned));
         far.write_all(b"{\"jsonrpc\":\"2.0\",").await.unwrap();
         for _ in 0..3 {
             let receiving = lines.receive();
@@ -152,7 +153,8 @@ mod tests {
     async fn lines_that_are_not_json_rpc_are_skipped_and_counted() {
         let text = "Starting server ...\n[1,2]\n\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"n\":9007199254740993}}\n";
         let skipped = Arc::new(AtomicU64::new(0));
-        let mut lines = Lines::new(text.as_bytes(), Vec::new(), Arc::clone(&skipped));
+        let mut lines =
+            Lines::new(text.as_bytes(), Vec::new(), Arc::clone(&skipped), Arc::new(str::to_owned));
         lines.raw.note(&serde_json::json!({"id": 7, "method": "tools/call"}));
         let message = serde_json::to_value(lines.receive().await.unwrap()).unwrap();
         assert_eq!(message["result"].to_string(), "[{\"n\":9007199254740993}]");

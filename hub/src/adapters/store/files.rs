@@ -1,25 +1,25 @@
 //! One hub's folder, as the seed lays it out.
 
 use super::journal::{JournalFile, parse};
+use super::json::{from_json, line_of, not_newer, to_json, version_of};
 use super::locks::{FileLock, take};
-use super::refused;
+use super::{connections, refused};
 use crate::adapters::whole::{
     TEMPORARY, failed, make_folder, read, remove, replace, replace_unsynced, stage, touch,
 };
 use crate::model::answer::RefusedAnswer;
+use crate::model::connection::Connections;
 use crate::model::digest::Digest;
 use crate::model::facts::SourcePolicy;
 use crate::model::ids::{RunId, SourceId};
 use crate::model::journal::Entry;
+use crate::model::names::ConnectionName;
 use crate::model::policy::{POLICY_VERSION, Policy};
 use crate::model::run::{RunRecord, RunStatus};
-use crate::model::source::{
-    Connections, MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord,
-};
+use crate::model::source::{MANIFEST_VERSION, Manifest, STORE_VERSION, Settings, SourceRecord};
 use crate::model::time::WallMs;
 use crate::ports::store::{LockName, Store, StoreError};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -203,47 +203,10 @@ impl Inner {
     }
 }
 
-fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?;
-    text.push(b'\n');
-    Ok(text)
-}
-
-fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let text = error.to_string();
-        // The library appends the place, which stands in front here.
-        let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
-        StoreError::Malformed { place: format!("{} line {}", path.display(), error.line()), what }
-    })
-}
-
 /// Was it written long enough ago that nobody is about to name it?
 fn is_old(entry: &std::fs::DirEntry) -> bool {
     let written = entry.metadata().and_then(|meta| meta.modified()).ok();
     written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > BLOB_KEPT)
-}
-
-/// The first line that has this key; what is looked for was read from there.
-fn line_of(bytes: &[u8], key: &str) -> usize {
-    let text = String::from_utf8_lossy(bytes);
-    let quoted = format!("\"{key}\"");
-    text.lines().position(|line| line.contains(&quoted)).map_or(1, |at| at + 1)
-}
-
-fn not_newer(path: &Path, found: Option<u32>, known: u32) -> Result<(), StoreError> {
-    match found.filter(|found| *found > known) {
-        Some(found) => {
-            Err(StoreError::Upgraded { place: path.display().to_string(), found, known })
-        }
-        None => Ok(()),
-    }
-}
-
-/// The version of a stored file, whatever else is in it.
-fn version_of(bytes: &[u8]) -> Option<u32> {
-    let value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    u32::try_from(value.get("version")?.as_u64()?).ok()
 }
 
 impl Store for FileStore {
@@ -325,7 +288,7 @@ impl Store for FileStore {
             inner.check_version()?;
             // The source itself goes first: what is left without it has no effect.
             inner.counted(|| {
-                for folder in ["sources", "policies", "connections", "manifests"] {
+                for folder in ["sources", "policies", "connections", "manifests", "used"] {
                     remove(&inner.json(folder, source.as_str()))?;
                 }
                 Ok(())
@@ -384,10 +347,30 @@ impl Store for FileStore {
     }
 
     async fn connections(&self, source: &SourceId) -> Result<Connections, StoreError> {
-        let path = self.inner.json("connections", source.as_str());
-        match read(&path)? {
-            Some(bytes) => from_json(&path, &bytes),
-            None => Ok(Connections::default()),
+        connections::connections(&self.inner.json("connections", source.as_str()))
+    }
+
+    async fn write_connections(
+        &self,
+        source: &SourceId,
+        connections: &Connections,
+    ) -> Result<(), StoreError> {
+        let (source, connections) = (source.clone(), connections.clone());
+        self.blocking(move |inner| {
+            inner.write(&inner.json("connections", source.as_str()), &connections)
+        })
+        .await
+    }
+
+    async fn last_used(&self, source: &SourceId) -> BTreeMap<ConnectionName, WallMs> {
+        connections::last_used(&self.inner.json("used", source.as_str()))
+    }
+
+    async fn note_used(&self, source: &SourceId, connection: &ConnectionName, wall: WallMs) {
+        let (path, connection) = (self.inner.json("used", source.as_str()), connection.clone());
+        let noted = self.blocking(move |_| connections::note_used(&path, connection, wall));
+        if let Err(error) = noted.await {
+            tracing::debug!(%error, "when a connection was used could not be noted");
         }
     }
 

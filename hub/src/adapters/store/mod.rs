@@ -1,7 +1,9 @@
 //! The store in files: one folder, whole-file writes, append-only journals, advisory locks.
 
+mod connections;
 mod files;
 mod journal;
+mod json;
 mod locks;
 mod refused;
 

@@ -158,6 +158,14 @@ impl Engine {
         let facts = Arc::clone(&self.facts);
         let source = self.source(&facts, binding, address)?;
         let Some(tool) = source.tools.get(&binding.tool.raw) else { return Err(gone(address)) };
+        if let Some(name) = &binding.connection
+            && !source.connections.connections.contains_key(name)
+        {
+            // It was there when the run began.
+            let known: Vec<ConnectionName> =
+                source.connections.connections.keys().cloned().collect();
+            return Err(unknown_connection(address, name.as_str(), &known));
+        }
         if secret {
             let message =
                 format!("the arguments of `{address}` contain a value that the hub keeps secret");
@@ -233,14 +241,18 @@ impl Engine {
 
     /// Starts a ready call: first its source is made ready.
     pub(super) fn dial(&mut self, seq: Seq, out: &mut Vec<Effect>) {
-        let Some(source) = self.calls.get(&seq).map(|call| call.binding.tool.source.clone()) else {
+        let Some((source, connection)) = self
+            .calls
+            .get(&seq)
+            .map(|call| (call.binding.tool.source.clone(), call.binding.connection.clone()))
+        else {
             return;
         };
         let fresh = self.is_write(seq);
         if let Some(call) = self.calls.get_mut(&seq) {
             call.state = State::Dialling;
         }
-        out.push(Effect::Dial { seq, source, fresh });
+        out.push(Effect::Dial { seq, source, connection, fresh });
     }
 
     /// The source is ready, or not. Nothing has left yet, so the ruling is made anew with what the

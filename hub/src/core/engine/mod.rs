@@ -135,6 +135,8 @@ pub enum Effect {
         seq: Seq,
         /// The source.
         source: SourceId,
+        /// The connection of it that the call uses.
+        connection: Option<ConnectionName>,
         /// List again if the last listing is old: the call is a write.
         fresh: bool,
     },

@@ -195,7 +195,7 @@ impl Effects {
         *self.known.entry(tool_ref).or_insert_with_key(|tool_ref| {
             let binding = Binding {
                 tool: tool_ref.clone(),
-                connection: source.default_connection.clone(),
+                connection: source.connections.default.clone(),
                 contract: tool.digest,
                 arguments: Digest::of(b"{}"),
             };

@@ -103,14 +103,15 @@ fn block(hit: &Hit<'_>) -> String {
 
 /// `  (connections: personal*, work)`, the default starred; nothing without connections.
 pub(super) fn connections(source: &SourceFacts) -> String {
-    if source.connections.is_empty() {
+    let connections = &source.connections;
+    if connections.connections.is_empty() {
         return String::new();
     }
-    let names: Vec<String> = source
+    let names: Vec<String> = connections
         .connections
-        .iter()
+        .keys()
         .map(|name| {
-            let star = if source.default_connection.as_ref() == Some(name) { "*" } else { "" };
+            let star = if connections.default.as_ref() == Some(name) { "*" } else { "" };
             format!("{name}{star}")
         })
         .collect();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::adapters::postings::MemoryIndex;
+use crate::model::connection::Place;
 use crate::model::contract::Contract;
 use crate::model::facts::{SourceFacts, SourcePolicy};
 use crate::model::policy::{ConnectionScope, Effect, Pin, Policy, Rule, Scope};
@@ -64,8 +65,9 @@ fn index() -> Index<MemoryIndex> {
             tool("delete_repo", "Delete a repository.", false, &["owner"]),
         ],
     );
-    github.connections = vec!["personal".parse().unwrap(), "work".parse().unwrap()];
-    github.default_connection = Some("personal".parse().unwrap());
+    for name in ["personal", "work"] {
+        github.connections.enter(&name.parse().unwrap(), Place::Bearer, WallMs(0));
+    }
     if let SourcePolicy::Usable(policy) = &mut github.policy {
         let scope =
             Scope { tool: Some("delete_repo".parse().unwrap()), connection: ConnectionScope::Any };

@@ -10,7 +10,7 @@ use hub::model::ids::SourceId;
 use hub::model::source::{SourceRecord, Transport};
 use hub::model::time::{Tick, WallMs};
 use hub::ports::clock::Clock as _;
-use hub::ports::sources::{CallError, Sources as _, UpstreamCall};
+use hub::ports::sources::{CallError, Route, Sources as _, UpstreamCall};
 use serde_json::json;
 use sim::awkward::http::{Fault, Kind, Manner, Running};
 use sim::fakes::SimSecrets;
@@ -23,16 +23,17 @@ fn pool(clock: SystemClock) -> McpSources<SimSecrets, SystemClock> {
     McpSources::new(Arc::new(SimSecrets::default()), clock, keeper)
 }
 
-fn source(running: &Running) -> SourceRecord {
+fn source(running: &Running) -> Route {
     let url = running.url().parse().unwrap();
-    SourceRecord {
+    let record = SourceRecord {
         id: SourceId::from_random([7; 10]),
         namespace: "odd".parse().unwrap(),
         label: None,
         transport: Transport::Http(HttpEndpoint { url, reaches: AddressClass::Loopback }),
         consent: None,
         added: WallMs(0),
-    }
+    };
+    Route { record, connection: None }
 }
 
 fn call(tool: &str, listing: u64, deadline: Tick) -> UpstreamCall {

@@ -387,7 +387,7 @@ fn without_a_keychain_the_key_is_in_a_file_that_only_its_owner_reads() {
     let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let text = std::fs::read_to_string(&file).expect("text");
-    assert!(text.starts_with("CAPABILITIES_HUB_") && text.contains("_SIGNING_KEY="), "{text}");
+    assert!(text.starts_with("CAPABILITIES_HUB_") && text.contains("_HUB_SIGNING_KEY_"), "{text}");
     // A key that was damaged is said to be, and no other is put in its place.
     std::fs::write(&file, text.replace('=', "=*")).expect("written");
     let mut other = super::prompt::client(&hub);

@@ -15,10 +15,20 @@ pub(super) fn plain(folder: &Path, text: &str) -> String {
     let folder = folder.to_str().expect("a path that is text").trim_end_matches('/');
     let mut plain = text.replace(folder, "HOME").replace(env!("CARGO_BIN_EXE_sim"), "sim");
     plain = plain.replace(env!("CARGO_MANIFEST_DIR"), "HERE");
-    for start in ["run_", "src_", "hub_"] {
+    for start in ["run_", "src_", "hub_", "HUB_", "SRC_"] {
         plain = without(&plain, start, 16);
     }
-    without(&plain, "blobs/", 64)
+    for start in ["NOTES_TOKEN_", "SIGNING_KEY_"] {
+        plain = without(&plain, start, 8);
+    }
+    let lines: Vec<&str> = plain.lines().map(without_time).collect();
+    without(&lines.join("\n"), "blobs/", 64)
+}
+
+/// A line of a log without the time it begins with.
+fn without_time(line: &str) -> &str {
+    let time = line.split_once("Z  ").filter(|(time, _)| time.contains('T') && time.len() == 26);
+    time.map_or(line, |(_, rest)| rest)
 }
 
 /// Takes out the `length` letters and digits behind each `start`.

@@ -55,7 +55,7 @@ fn each_trouble_is_one_clear_error_and_nothing_is_lost() {
     let id = hub.json(["list"]).1["sources"][0]["id"].as_str().expect("an id").to_owned();
     let (policy, source) = (format!("policies/{id}.json"), format!("sources/{id}.json"));
     let connections = format!("connections/{id}.json");
-    std::fs::write(hub.store().join(&connections), "{\"names\": []}").expect("written");
+    std::fs::write(hub.store().join(&connections), "{\"version\": 1}").expect("written");
     open(&hub.store().join(&connections), 0o600);
     let server = hub.server("two", &["--script", "notes"]);
     let mut add = vec!["add", "--accept", "--namespace", "two"];
@@ -103,7 +103,7 @@ fn each_trouble_is_one_clear_error_and_nothing_is_lost() {
     );
     check(&policy, Obstacle::Edit("\"version\": 1", "\"version\": 2"), &[LIST]);
     check(&source, Obstacle::Edit("\"namespace\"", "\"name\""), &[&["list"], &["doctor"]]);
-    check(&connections, Obstacle::Edit("names", "name"), &[LIST]);
+    check(&connections, Obstacle::Edit("version", "verzion"), &[LIST]);
     let text = text.replace(&id, "src_…");
     let text: String = text
         .split_inclusive('\n')

@@ -2,12 +2,18 @@
 #![expect(clippy::disallowed_methods, reason = "the words of an error may never come")]
 
 use super::connect::{ConnectError, Connector};
+use crate::adapters::sources::child::Scrub;
+use crate::adapters::sources::credential::Credential;
+use crate::model::connection::Place;
 use crate::model::http::{HttpEndpoint, HttpUrl};
 use crate::model::json::{cut, parse_from_server};
 use crate::model::time::WallMs;
 use crate::model::visible::one_line;
+use crate::ports::secrets::{SecretText, SecretsError};
 use crate::ports::sources::{CallError, HttpRefusal};
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -17,6 +23,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
+use zeroize::Zeroizing;
 
 /// Redirects that are followed within one exchange.
 const REDIRECTS_MAX: usize = 4;
@@ -24,6 +31,8 @@ const REDIRECTS_MAX: usize = 4;
 const JSON_BYTES_MAX: usize = 32 << 20;
 /// Bytes of an error's body that are read.
 const ERROR_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of them that are looked at for words, once secrets are taken out.
+const ERROR_BYTES_KEPT: usize = 4 * 1024;
 /// Characters of a server's own words that are kept.
 const WORDS_MAX: usize = 300;
 /// Bytes of a header that code may see.
@@ -48,6 +57,8 @@ pub(super) enum Answer {
 pub(in crate::adapters::sources) enum Failure {
     /// Nothing left this machine.
     NotSent(String),
+    /// Nothing left this machine, because the credential cannot be had.
+    Credential(SecretsError),
     /// The server refused; `rpc` is the protocol's own error, if it sent one.
     Status {
         /// What may be known of it.
@@ -70,6 +81,7 @@ impl Failure {
             }
             Failure::Status { .. }
             | Failure::NotSent(_)
+            | Failure::Credential(_)
             | Failure::SessionLost
             | Failure::Lost(_) => false,
         }
@@ -80,6 +92,7 @@ impl From<Failure> for CallError {
     fn from(failure: Failure) -> CallError {
         match failure {
             Failure::NotSent(why) => CallError::NotSent(why),
+            Failure::Credential(error) => CallError::Credential(error),
             Failure::Status { refusal, .. } => CallError::Status(refusal),
             Failure::SessionLost => CallError::NotSent(
                 "the server has ended the connection's session; call again".to_owned(),
@@ -90,14 +103,21 @@ impl From<Failure> for CallError {
 }
 
 /// One server, and the connections to it that are kept open.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(in crate::adapters::sources) struct Server {
     pub(super) url: HttpUrl,
+    pub(super) scrub: Scrub,
+    credential: Credential,
     client: Client<Connector, Full<Bytes>>,
 }
 
 impl Server {
-    pub(in crate::adapters::sources) fn new(endpoint: &HttpEndpoint) -> Server {
+    /// A server that is sent a credential, and whose words are scrubbed before anything is cut of them.
+    pub(in crate::adapters::sources) fn new(
+        endpoint: &HttpEndpoint,
+        credential: Credential,
+        scrub: Scrub,
+    ) -> Server {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(hyper_util::rt::TokioTimer::new())
@@ -105,7 +125,7 @@ impl Server {
             // Only ever what hyper hands back untouched, because a kept connection turned out dead.
             .retry_canceled_requests(true)
             .build(Connector::new(endpoint.reaches));
-        Server { url: endpoint.url.clone(), client }
+        Server { url: endpoint.url.clone(), scrub, credential, client }
     }
 
     /// Sends one request and reads the head of its answer; a body that is JSON whole. Redirects are
@@ -121,9 +141,9 @@ impl Server {
         let mut to = to.clone();
         for _ in 0..=REDIRECTS_MAX {
             let response = self.send(&method, &to, headers, body.clone()).await?;
-            match redirected(&to, &response)? {
+            match redirected(&to, &response, &self.scrub)? {
                 Some(next) => to = next,
-                None => return read(response, now).await,
+                None => return read(response, now, &self.scrub).await,
             }
         }
         Err(Failure::NotSent(format!("the server redirects more than {REDIRECTS_MAX} times")))
@@ -136,9 +156,16 @@ impl Server {
         headers: &HeaderMap,
         body: Option<String>,
     ) -> Result<Response<Incoming>, Failure> {
-        let mut request = Request::builder().method(method).uri(to.secret_text());
+        // Whatever leads here: a credential goes to the origin it was entered for, or nothing does.
+        if to.origin() != self.url.origin() {
+            return Err(Failure::NotSent(format!("`{}` is another origin", to.shown())));
+        }
+        let released = self.credential.release().await.map_err(Failure::Credential)?;
+        let address = address(to, &released);
+        let mut request = Request::builder().method(method).uri(address.as_str());
         if let Some(all) = request.headers_mut() {
             all.extend(headers.clone());
+            carry(all, &released).map_err(Failure::NotSent)?;
             let agent = concat!("capabilities/", env!("CARGO_PKG_VERSION"));
             all.insert(USER_AGENT, HeaderValue::from_static(agent));
             if body.is_some() {
@@ -156,6 +183,39 @@ impl Server {
             .map_err(|error| Failure::NotSent(format!("the request cannot be written: {error}")))?;
         self.client.request(request).await.map_err(|error| broken(&error))
     }
+}
+
+/// The address with the parameters that a credential adds.
+fn address(to: &HttpUrl, released: &[(Place, SecretText)]) -> Zeroizing<String> {
+    let parameters = released.iter().filter_map(|(place, value)| match place {
+        Place::Query(name) => Some((name.as_str(), value.expose())),
+        Place::Bearer | Place::Basic | Place::Header(_) | Place::Env(_) => None,
+    });
+    Zeroizing::new(to.with_query(parameters))
+}
+
+/// Puts the headers of a credential among the others; each is marked, so that nothing prints it.
+fn carry(all: &mut HeaderMap, released: &[(Place, SecretText)]) -> Result<(), String> {
+    for (place, value) in released {
+        let (name, text) = match place {
+            Place::Bearer => (AUTHORIZATION, Zeroizing::new(format!("Bearer {}", value.expose()))),
+            Place::Basic => {
+                let encoded = Zeroizing::new(STANDARD.encode(value.expose()));
+                (AUTHORIZATION, Zeroizing::new(format!("Basic {}", encoded.as_str())))
+            }
+            Place::Header(name) => {
+                let name = HeaderName::try_from(name.as_str());
+                let name = name.map_err(|_| "a header of the connection has no name".to_owned())?;
+                (name, Zeroizing::new(value.expose().to_owned()))
+            }
+            Place::Query(_) | Place::Env(_) => continue,
+        };
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| "the credential cannot stand in a header".to_owned())?;
+        value.set_sensitive(true);
+        all.insert(name, value);
+    }
+    Ok(())
 }
 
 /// What a request that ended without a response came to.
@@ -184,7 +244,11 @@ fn broken(error: &hyper_util::client::legacy::Error) -> Failure {
 }
 
 /// Where the answer sends the request on to, if it does.
-fn redirected(from: &HttpUrl, response: &Response<Incoming>) -> Result<Option<HttpUrl>, Failure> {
+fn redirected(
+    from: &HttpUrl,
+    response: &Response<Incoming>,
+    scrub: &Scrub,
+) -> Result<Option<HttpUrl>, Failure> {
     let status = response.status();
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -199,7 +263,7 @@ fn redirected(from: &HttpUrl, response: &Response<Incoming>) -> Result<Option<Ht
         return refuse("it redirects to nowhere".to_owned());
     };
     if next.origin() != from.origin() {
-        let next = one_line(&next.shown(), WORDS_MAX);
+        let next = one_line(&scrub(&next.shown()), WORDS_MAX);
         return refuse(format!(
             "it redirects to `{next}`, which is another origin than the one you agreed to; add that address instead"
         ));
@@ -210,12 +274,16 @@ fn redirected(from: &HttpUrl, response: &Response<Incoming>) -> Result<Option<Ht
     Ok(Some(next))
 }
 
-async fn read(response: Response<Incoming>, now: WallMs) -> Result<(HeaderMap, Answer), Failure> {
+async fn read(
+    response: Response<Incoming>,
+    now: WallMs,
+    scrub: &Scrub,
+) -> Result<(HeaderMap, Answer), Failure> {
     let (head, body) = response.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if !head.status.is_success() {
-        return Err(refusal(head.status, &head.headers, &kind, body, now).await);
+        return Err(refusal(head.status, &head.headers, &kind, body, now, scrub).await);
     }
     if kind == "text/event-stream" {
         return Ok((head.headers, Answer::Events(body)));
@@ -232,7 +300,7 @@ async fn read(response: Response<Incoming>, now: WallMs) -> Result<(HeaderMap, A
             let kind = if kind.is_empty() {
                 "no content type".to_owned()
             } else {
-                format!("`{}`", one_line(&kind, 60))
+                format!("`{}`", one_line(&scrub(&kind), 60))
             };
             Err(Failure::Lost(format!("the server answered with {kind}, which is no MCP")))
         }
@@ -263,9 +331,10 @@ async fn refusal(
     kind: &str,
     body: Incoming,
     now: WallMs,
+    scrub: &Scrub,
 ) -> Failure {
     let mut refusal = bare(status);
-    refusal.headers = shown(headers);
+    refusal.headers = shown(headers, scrub);
     refusal.retry_after_ms = headers
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok())
@@ -282,7 +351,9 @@ async fn refusal(
         None if kind == "text/plain" => String::from_utf8_lossy(&bytes).into_owned(),
         None => String::new(),
     };
-    refusal.message = one_line(words.trim(), WORDS_MAX);
+    // Scrubbed whole, then cut; what stood across the end of what was read is not among what is kept.
+    let words = scrub(&words);
+    refusal.message = one_line(cut(words.trim(), ERROR_BYTES_KEPT), WORDS_MAX);
     Failure::Status { rpc: rpc.cloned().map(Box::new), refusal: Box::new(refusal) }
 }
 
@@ -310,7 +381,7 @@ fn bare(status: StatusCode) -> HttpRefusal {
 }
 
 /// The few headers that code may see.
-fn shown(headers: &HeaderMap) -> BTreeMap<String, String> {
+fn shown(headers: &HeaderMap, scrub: &Scrub) -> BTreeMap<String, String> {
     let allowed = |name: &HeaderName| {
         let name = name.as_str();
         matches!(name, "retry-after" | "etag" | "last-modified" | "link")
@@ -319,8 +390,8 @@ fn shown(headers: &HeaderMap) -> BTreeMap<String, String> {
     let pairs = headers.iter().filter(|(name, _)| allowed(name)).take(16);
     pairs
         .filter_map(|(name, value)| {
-            let value = cut(value.to_str().ok()?, HEADER_BYTES_MAX).to_owned();
-            Some((name.as_str().to_owned(), value))
+            let value = cut(&scrub(value.to_str().ok()?), HEADER_BYTES_MAX).to_owned();
+            Some((scrub(name.as_str()), value))
         })
         .collect()
 }
@@ -351,6 +422,7 @@ fn words_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn a_wait_is_seconds_or_a_date() {
@@ -368,7 +440,8 @@ mod tests {
         {
             headers.insert(name, HeaderValue::from_static("1"));
         }
-        let names: Vec<String> = shown(&headers).into_keys().collect();
+        let names: Vec<String> =
+            shown(&headers, &(Arc::new(str::to_owned) as Scrub)).into_keys().collect();
         assert_eq!(names, ["etag", "retry-after", "x-ratelimit-remaining"]);
     }
 }

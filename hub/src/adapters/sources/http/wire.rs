@@ -8,6 +8,7 @@
 use super::events::{Event, Events};
 use super::exchange::{Answer, Failure, Server};
 use super::parameters::{self, Parameter};
+use crate::adapters::sources::child::Scrub;
 use crate::adapters::sources::raw::RawResults;
 use crate::model::http::HttpUrl;
 use crate::model::json::parse_from_server;
@@ -107,6 +108,11 @@ impl Link {
         self.0.state().failures.pop_first().map(|(_, failure)| failure)
     }
 
+    /// Takes secrets out of what the server says.
+    pub(in crate::adapters::sources) fn scrub(&self) -> Scrub {
+        self.0.server.scrub.clone()
+    }
+
     /// Is the session gone? What is out may still be answered.
     pub(in crate::adapters::sources) fn is_lost(&self) -> bool {
         self.0.state().lost
@@ -140,9 +146,9 @@ impl Wire {
     pub(in crate::adapters::sources) fn streamable(server: Server, now: WallNow) -> (Wire, Link) {
         let (arrived, arriving) = mpsc::channel(QUEUE);
         let shared = Arc::new(Shared {
+            raw: RawResults::new(server.scrub.clone()),
             server,
             now,
-            raw: RawResults::default(),
             arrived,
             answers: Semaphore::new(ANSWERS_MAX),
             state: Mutex::default(),
@@ -425,6 +431,7 @@ impl Shared {
                 json!({ "jsonrpc": "2.0", "id": id_value, "error": error })
             }
             Failure::NotSent(_)
+            | Failure::Credential(_)
             | Failure::Status { .. }
             | Failure::SessionLost
             | Failure::Lost(_) => {
@@ -487,7 +494,7 @@ impl Shared {
                     }
                     // It offers nothing of the kind: most do not, and each says so in its own way.
                     Ok(_) | Err(Failure::Status { .. } | Failure::SessionLost) => return,
-                    Err(Failure::NotSent(_) | Failure::Lost(_)) => {}
+                    Err(Failure::NotSent(_) | Failure::Credential(_) | Failure::Lost(_)) => {}
                 }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LISTEN_AFTER_MAX);

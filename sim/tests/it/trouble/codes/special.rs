@@ -77,6 +77,48 @@ pub(super) fn secret_in_arguments() -> Told {
     caught(&hub, &envelope).and(&hub, &ended.stderr, ended.status)
 }
 
+/// A hub that gives its only source a credential; what of that is on the disk.
+fn with_credential() -> (TestHub, PathBuf) {
+    let hub = TestHub::with_notes();
+    let mut auth = hub.command(["auth", "notes", "--env", "NOTES_TOKEN", "--stdin"]);
+    auth.env("NOTES_TOKEN", SECRET);
+    let entered = hub.run_with(&auth, &format!("{SECRET}\n"));
+    assert_eq!(entered.status, 0, "{entered:#?}");
+    let file = hub.store().with_file_name(".env");
+    (hub, file)
+}
+
+/// What is told of a call that cannot get its credential.
+fn listed(hub: &TestHub) -> Told {
+    let ended = hub.run(["exec", LIST]);
+    let envelope = connected(hub).execute(&catching("notes.listNotes()"));
+    caught(hub, &envelope).and(hub, &ended.stderr, ended.status)
+}
+
+pub(super) fn credential_missing() -> Told {
+    let (hub, file) = with_credential();
+    std::fs::remove_file(file).expect("removed");
+    listed(&hub)
+}
+
+pub(super) fn credential_elsewhere() -> Told {
+    let (hub, _) = with_credential();
+    let id = hub.json(["list"]).1["sources"][0]["id"].as_str().expect("an id").to_owned();
+    let source = hub.store().join(format!("sources/{id}.json"));
+    let text = std::fs::read_to_string(&source).expect("text");
+    std::fs::write(&source, text.replace("\"server\"", "\"server\", \"--\"")).expect("written");
+    // Agreed to anew: the other command may run, and gets nothing that was entered for this one.
+    hub.run(["review", "--accept"]);
+    listed(&hub)
+}
+
+pub(super) fn keychain_unavailable() -> Told {
+    let (hub, file) = with_credential();
+    let text = std::fs::read_to_string(&file).expect("text");
+    std::fs::write(&file, text.replace('=', "=*")).expect("written");
+    both(&hub, LIST)
+}
+
 fn record(hub: &TestHub, run: &str) -> PathBuf {
     hub.store().join("runs").join(format!("{run}.json"))
 }
