@@ -40,10 +40,10 @@ impl Serving {
     }
 
     /// Asks it to end; its exit status.
-    pub(crate) fn end(&mut self) -> Option<i32> {
+    pub(crate) fn end(&mut self) -> i32 {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
-        self.child.wait().unwrap().code()
+        self.child.wait().unwrap().code().unwrap_or(-1)
     }
 
     /// Sends a request as it is; status, headers and body.
@@ -249,7 +249,7 @@ fn told_to_end_it_lets_a_write_settle_and_answers_for_it() {
     let (head, message) = stateless("execute", &json!({ "resume": run }));
     let answer = serving.post(&format!("{}{head}", serving.bearer()), &message);
     assert_eq!(answer.message()["result"]["structuredContent"]["status"], "awaiting_approval");
-    assert_eq!(serving.end(), Some(0), "{}", serving.said());
+    assert_eq!(serving.end(), 0, "{}", serving.said());
     assert!(TcpStream::connect(("127.0.0.1", serving.port)).is_err());
     assert_eq!(hub.resume(&run)["status"], "awaiting_approval");
 }
