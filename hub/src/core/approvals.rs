@@ -139,9 +139,6 @@ impl Docket {
             Choice::Once | Choice::Deny => true,
             Choice::Run | Choice::Always => false,
         };
-        if !alone && question.hidden_bytes > 0 {
-            return Err(NotDecided::CutPreview);
-        }
         let covers = |other: &&Question| {
             let (a, b) = (&other.binding, &question.binding);
             other.seq == question.seq
@@ -150,6 +147,10 @@ impl Docket {
                     && a.connection == b.connection
                     && a.contract == b.contract
         };
+        // A wide answer covers what others of the tool ask as well, and nobody allows what was not shown.
+        if !alone && self.undecided().filter(covers).any(|covered| covered.hidden_bytes > 0) {
+            return Err(NotDecided::CutPreview);
+        }
         let seqs = self.undecided().filter(covers).map(|covered| covered.seq).collect();
         let (choice, channel) = (answer.choice, answer.channel);
         let nonce = answer.slip.map(|slip| slip.nonce);
@@ -296,6 +297,8 @@ mod tests {
             0,
             "part of the arguments was not shown, so only this one call can be allowed",
         );
+        let cut = "part of the arguments was not shown, so only this one call can be allowed";
+        check(&asked, 1, "post", Choice::Run, 0, cut);
         let decided = Docket::of(&asked)
             .decide(
                 &Answer {

@@ -147,7 +147,8 @@ impl<S: Secrets> ClientPrompts<S> {
         let (mut forms, mut sealed) = (BTreeMap::new(), BTreeMap::new());
         for group in words::groups(&waiting.questions).into_iter().take(FORMS_MAX) {
             let shown = shown_of(&group);
-            let whole = shown.iter().all(|question| question.hidden_bytes == 0);
+            // A wide answer covers every call of the tool, those that did not fit into the form as well.
+            let whole = group.iter().all(|question| question.hidden_bytes == 0);
             let calls = shown.iter().map(|question| SealedCall {
                 seq: question.seq,
                 binding: question.binding.clone(),

@@ -157,7 +157,12 @@ impl TerminalPerson {
     fn ask(&self, question: &Question) -> Option<Answer> {
         let now = (self.inner.wall)();
         let text = question_text(question, now);
-        let whole = question.hidden_bytes == 0;
+        // A wide answer covers every call of the tool that waits.
+        let is_cut = |other: &Question| {
+            other.binding.tool == question.binding.tool && other.hidden_bytes > 0
+        };
+        let others_cut = self.state().waiting.iter().any(|(_, other)| is_cut(other));
+        let whole = question.hidden_bytes == 0 && !others_cut;
         let preselected =
             self.inner.preselected.choice.filter(|choice| whole || !words::is_wide(*choice));
         let options = if whole {

@@ -100,12 +100,6 @@ impl KeptSecrets {
         }
     }
 
-    /// Is there no keychain here, so that secrets are kept in a file? Blocks.
-    #[must_use]
-    pub fn has_no_keychain(&self) -> bool {
-        self.vault.is_file()
-    }
-
     /// Where the hub's own secrets are kept, in a person's words. Blocks.
     #[must_use]
     pub fn whereabouts(&self) -> String {
@@ -113,8 +107,9 @@ impl KeptSecrets {
     }
 
     fn mac(&self, hub: &HubId, text: &[u8]) -> Result<Hmac<Sha256>, SecretsError> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if !keys.contains_key(hub) {
+        // Never held while the keychain is asked: it may take for ever, and others only look.
+        let keys = || self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keys().contains_key(hub) {
             let make = || {
                 let mut bytes = Zeroizing::new(vec![0; KEY_BYTES]);
                 getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
@@ -127,10 +122,13 @@ impl KeptSecrets {
                 return Err(SecretsError::Closed(why.to_owned()));
             }
             self.add_bytes(&key);
-            keys.insert(hub.clone(), key);
+            keys().insert(hub.clone(), key);
         }
-        let key = keys.get(hub).map(|key| key.as_slice()).unwrap_or_default();
-        let mac = Hmac::<Sha256>::new_from_slice(key);
+        let mac = {
+            let keys = keys();
+            let key = keys.get(hub).map(|key| key.as_slice()).unwrap_or_default();
+            Hmac::<Sha256>::new_from_slice(key)
+        };
         let mut mac = mac.map_err(|error| SecretsError::Closed(error.to_string()))?;
         mac.update(text);
         Ok(mac)

@@ -126,11 +126,6 @@ impl Vault {
         }
     }
 
-    /// Is there no keychain here?
-    pub(super) fn is_file(&self) -> bool {
-        Entry::store_status().is_err()
-    }
-
     fn place(&self) -> Place {
         match Entry::store_status() {
             Ok(()) => Place::Keychain,
